@@ -1,0 +1,3 @@
+//! Types shared by the eBPF programs and the agent.
+
+#![no_std]

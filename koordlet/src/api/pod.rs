@@ -1,0 +1,139 @@
+//! The slim pod: the fields of a Kubernetes Pod that the agent uses, nothing else.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::null_default;
+use super::quantity::Quantity;
+
+/// Resource name -> quantity.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+/// A pod, in the field names of the Kubernetes API.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pod {
+    /// Name, namespace, UID, labels, annotations.
+    #[serde(deserialize_with = "null_default")]
+    pub metadata: ObjectMeta,
+    /// What was asked for.
+    #[serde(deserialize_with = "null_default")]
+    pub spec: PodSpec,
+    /// What the kubelet reports.
+    #[serde(deserialize_with = "null_default")]
+    pub status: PodStatus,
+}
+
+/// Metadata of any object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Object name.
+    #[serde(deserialize_with = "null_default")]
+    pub name: String,
+    /// Namespace; empty for cluster-scoped objects.
+    #[serde(deserialize_with = "null_default")]
+    pub namespace: String,
+    /// UID as the kubelet reports it: the one in the cgroup name, also for static pods.
+    #[serde(deserialize_with = "null_default")]
+    pub uid: String,
+    /// Labels.
+    #[serde(deserialize_with = "null_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(deserialize_with = "null_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// RFC 3339 time of the delete request, when there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+}
+
+/// The part of a pod's spec that decides its resources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// Node that the pod is bound to; empty when it is not.
+    #[serde(deserialize_with = "null_default")]
+    pub node_name: String,
+    /// Numeric priority.
+    pub priority: Option<i32>,
+    /// App containers.
+    #[serde(deserialize_with = "null_default")]
+    pub containers: Vec<Container>,
+    /// Init containers; those with `restartPolicy: Always` are sidecars.
+    #[serde(deserialize_with = "null_default")]
+    pub init_containers: Vec<Container>,
+    /// Pod overhead of its runtime class.
+    #[serde(deserialize_with = "null_default")]
+    pub overhead: ResourceList,
+    /// Pod-level resources; they replace the sum of the containers.
+    pub resources: Option<ResourceRequirements>,
+    /// Runtime class, e.g. `kata`.
+    pub runtime_class_name: Option<String>,
+}
+
+/// A container of a pod's spec.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Name, unique in the pod.
+    #[serde(deserialize_with = "null_default")]
+    pub name: String,
+    /// Requests and limits.
+    #[serde(deserialize_with = "null_default")]
+    pub resources: ResourceRequirements,
+    /// `Always` on an init container makes it a sidecar.
+    pub restart_policy: Option<String>,
+}
+
+impl Container {
+    /// Whether an *init* container runs beside the app containers (a sidecar).
+    pub fn is_restartable(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+/// Requests and limits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceRequirements {
+    /// Requests by resource name.
+    #[serde(deserialize_with = "null_default")]
+    pub requests: ResourceList,
+    /// Limits by resource name.
+    #[serde(deserialize_with = "null_default")]
+    pub limits: ResourceList,
+}
+
+/// The part of a pod's status that the agent uses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown` or empty.
+    #[serde(deserialize_with = "null_default")]
+    pub phase: String,
+    /// `Guaranteed`, `Burstable`, `BestEffort` or empty (then it is computed from the spec).
+    #[serde(deserialize_with = "null_default")]
+    pub qos_class: String,
+    /// App containers.
+    #[serde(deserialize_with = "null_default")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Init containers.
+    #[serde(deserialize_with = "null_default")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// Status of one container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// Name as in the spec.
+    #[serde(deserialize_with = "null_default")]
+    pub name: String,
+    /// `<runtime>://<id>`; empty when not started.
+    #[serde(rename = "containerID", deserialize_with = "null_default")]
+    pub container_id: String,
+    /// What the kubelet has really applied (in-place resize), where it says so.
+    pub resources: Option<ResourceRequirements>,
+}

@@ -1,0 +1,37 @@
+//! Annotations of Node and NodeResourceTopology that say who may use which CPUs, qos.md 2.2.
+
+use serde::{Deserialize, Serialize};
+
+/// `node.koordinator.sh/reservation`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeReservation {
+    /// Amounts kept back, by resource name.
+    pub resources: super::pod::ResourceList,
+    /// CPU list kept back; wins over an amount.
+    #[serde(rename = "reservedCPUs")]
+    pub reserved_cpus: String,
+    /// `Default` or `ReservedCPUsOnly`; not used by suppression.
+    pub apply_policy: String,
+}
+
+/// `node.koordinator.sh/system-qos-resource`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SystemQosResource {
+    /// CPU list of the SYSTEM class.
+    pub cpuset: String,
+    /// Whether others must stay off; absent means true.
+    pub cpuset_exclusive: Option<bool>,
+}
+
+/// `kubelet.koordinator.sh/cpu-manager-policy`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CpuManagerPolicy {
+    /// `static` or `none`.
+    pub policy: String,
+    /// CPUs that the kubelet keeps for itself.
+    #[serde(rename = "reservedCPUs")]
+    pub reserved_cpus: String,
+}

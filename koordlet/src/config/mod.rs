@@ -1,0 +1,5 @@
+//! Flags, gates and how they resolve to one immutable configuration.
+
+pub mod flags;
+pub mod gates;
+pub mod resolve;

@@ -1,0 +1,3 @@
+//! One backend for each kind of target.
+
+pub mod cgroup_file;

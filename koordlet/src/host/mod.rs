@@ -1,0 +1,7 @@
+//! What this machine is: facts, probed once, every path under a root that is a parameter.
+
+pub mod kernel;
+pub mod numa;
+pub mod offers;
+pub mod roots;
+pub mod topology;

@@ -1,0 +1,6 @@
+//! Procfs, sysfs and cgroup files -> samples of usage; inotify where there is no eBPF.
+
+pub mod cgroup_watch;
+pub mod collect;
+pub mod file_usage;
+pub mod procfs;

@@ -1,0 +1,9 @@
+//! What is known: one immutable snapshot of each kind, with one writer and many readers.
+
+pub mod hub;
+pub mod pods;
+pub mod slo;
+pub mod snapshot;
+pub mod topology;
+pub mod tree;
+pub mod usage;

@@ -1,0 +1,44 @@
+//! The merged policy: NodeSLO laid over the defaults, last good value of each strategy kept.
+
+use crate::api::node_slo::HostApplication;
+use crate::units::Percent;
+
+/// How suppression limits BE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SuppressPolicy {
+    /// By `cpuset.cpus`; also what an unknown text means.
+    #[default]
+    Cpuset,
+    /// By the BE directory's CFS quota.
+    CfsQuota,
+}
+
+/// `resourceUsedThresholdWithBE` as far as CPU suppression uses it, qos.md 1.1, defaults applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuSuppressPolicy {
+    /// Master switch; default false.
+    pub enable: bool,
+    /// Node CPU share that LS, BE and system may use together; default 65.
+    pub threshold: Percent,
+    /// Floor of the BE amount as percent of capacity.
+    pub min: Option<Percent>,
+    /// How BE is limited; default `cpuset`.
+    pub policy: SuppressPolicy,
+}
+
+impl Default for CpuSuppressPolicy {
+    fn default() -> Self {
+        Self { enable: false, threshold: Percent(65), min: None, policy: SuppressPolicy::Cpuset }
+    }
+}
+
+/// The policy in force.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slo {
+    /// Whether a NodeSLO was ever seen, or its source said that there is none.
+    pub synced: bool,
+    /// CPU suppression.
+    pub suppress: CpuSuppressPolicy,
+    /// Host applications.
+    pub host_applications: Vec<HostApplication>,
+}

@@ -1,0 +1,73 @@
+//! Samples of CPU and memory use.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cgroup::path::CgroupDir;
+use crate::units::{Bytes, MilliCpu, Nanos};
+
+/// CPU use in billionths of a core: nanoseconds of CPU time in a second. Integers, so that sums do not
+/// depend on their order (qos.md Q40).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NanoCpu(pub u64);
+
+impl NanoCpu {
+    /// From cores; negative and not-a-number give 0.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturating by definition")]
+    pub fn from_cores(cores: f64) -> Self {
+        Self((cores * 1e9).round().max(0.0) as u64)
+    }
+
+    /// Cores.
+    pub fn cores(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Whole milli-cores, rounded down.
+    pub fn milli(self) -> MilliCpu {
+        MilliCpu(i64::try_from(self.0 / 1_000_000).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for NanoCpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.cores())
+    }
+}
+
+/// Use of one pod, container or host application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupUsage {
+    /// CPU over the sample's interval; `None` until two readings exist.
+    pub cpu: Option<NanoCpu>,
+    /// Memory without page cache, collection.md 3.7; `None` when it could not be read.
+    pub memory: Option<Bytes>,
+}
+
+/// One sample of the node and all that runs on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// When it was taken (`CLOCK_MONOTONIC`).
+    pub at: Nanos,
+    /// CPU use of the whole node, collection.md 6.2.
+    pub node_cpu: Option<NanoCpu>,
+    /// Memory use of the whole node without page cache.
+    pub node_memory: Option<Bytes>,
+    /// By pod UID.
+    pub pods: BTreeMap<Arc<str>, GroupUsage>,
+    /// By full container id.
+    pub containers: BTreeMap<String, GroupUsage>,
+    /// By host application name.
+    pub host_apps: BTreeMap<String, GroupUsage>,
+}
+
+/// A source of CPU time per cgroup directory: the eBPF map or the cgroup files, with the same numbers.
+pub trait CpuTime: Send {
+    /// Takes one sample of all directories. Cheap with eBPF (no system call a directory).
+    fn sample(&mut self);
+
+    /// CPU time of `dir` and everything beneath it, dead groups included, at the last `sample`; `None` if
+    /// the directory is not known. Never steps back while the directory lives.
+    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos>;
+}

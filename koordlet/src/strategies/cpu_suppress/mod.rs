@@ -1,0 +1,4 @@
+//! CPU suppression, qos.md 5.1.
+
+pub mod amount;
+pub mod choose;

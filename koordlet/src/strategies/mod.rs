@@ -1,0 +1,3 @@
+//! QoS strategies: what the load asks for right now. Pure: `step(inputs, state, now) -> (claims, state)`.
+
+pub mod cpu_suppress;

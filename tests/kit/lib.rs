@@ -1,0 +1,1 @@
+//! Test kit: host roots, busy processes, cgroup trees of the test's own.

@@ -1,0 +1,3 @@
+//! Build, test, demo and bench commands of the project.
+
+fn main() {}
