@@ -87,9 +87,7 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
             (Some(x), Some(y)) => (x - y).abs() <= 1e-9,
             _ => false,
         },
-        (Value::Array(x), Value::Array(y)) => {
-            x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y))
-        }
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| equal(x, y)),
         (Value::Object(x), Value::Object(y)) => {
             x.len() == y.len() && x.iter().all(|(key, x)| y.get(key).is_some_and(|y| equal(x, y)))
         }
