@@ -1,1 +1,6 @@
-//! Tests on the real kernel of this machine.
+//! Tests on the real kernel of this machine: real cgroups, real processes, the real agent binary.
+//!
+//! They run single threaded in a process of their own, since they share the kernel. What the machine lacks is
+//! announced as `SKIPPED: reason`.
+
+mod kit_works;
