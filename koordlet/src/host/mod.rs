@@ -1,6 +1,9 @@
 //! What this machine is: facts, probed once, every path under a root that is a parameter.
 
+pub mod cpuinfo;
 pub mod kernel;
+mod lscpu;
+pub mod meminfo;
 pub mod numa;
 pub mod offers;
 pub mod roots;

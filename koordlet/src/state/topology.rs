@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cpuset::CpuSet;
+use crate::host::topology::ProcessorInfo;
 
 /// One online logical CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +18,12 @@ pub struct CpuInfo {
     pub socket: u32,
     /// NUMA node id; 0 where there is no NUMA.
     pub node: u32,
+}
+
+impl From<&ProcessorInfo> for CpuInfo {
+    fn from(info: &ProcessorInfo) -> Self {
+        Self { cpu: info.cpu, core: info.core, socket: info.socket, node: info.node }
+    }
 }
 
 /// The kubelet's CPU manager policy.

@@ -56,8 +56,8 @@ pub struct Usage {
     pub node_memory: Option<Bytes>,
     /// By pod UID.
     pub pods: BTreeMap<Arc<str>, GroupUsage>,
-    /// By full container id.
-    pub containers: BTreeMap<String, GroupUsage>,
+    /// By full container id, shared text: a tick makes no copies of ids.
+    pub containers: BTreeMap<Arc<str>, GroupUsage>,
     /// By host application name.
     pub host_apps: BTreeMap<String, GroupUsage>,
 }
@@ -70,4 +70,11 @@ pub trait CpuTime: Send {
     /// CPU time of `dir` and everything beneath it, dead groups included, at the last `sample`; `None` if
     /// the directory is not known. Never steps back while the directory lives.
     fn total(&mut self, dir: &CgroupDir) -> Option<Nanos>;
+
+    /// Which group `dir` was at the last `sample` (its cgroup id), where the source knows it without a system
+    /// call. Another identity means that the path was reused and `total` started anew.
+    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
+        let _ = dir;
+        None
+    }
 }
