@@ -18,6 +18,8 @@ pub const SYSTEM_QOS_RESOURCE: &str = "node.koordinator.sh/system-qos-resource";
 pub const CPU_NORMALIZATION_RATIO: &str = "node.koordinator.sh/cpu-normalization-ratio";
 /// Topology annotation: the kubelet's CPU manager policy.
 pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
+/// Resource name: native CPU.
+pub const CPU: &str = "cpu";
 /// Resource name: batch CPU, whole milli-cores.
 pub const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 /// Resource name: batch memory, bytes.

@@ -2,16 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::null_default;
+
 /// `node.koordinator.sh/reservation`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeReservation {
     /// Amounts kept back, by resource name.
+    #[serde(deserialize_with = "null_default")]
     pub resources: super::pod::ResourceList,
     /// CPU list kept back; wins over an amount.
-    #[serde(rename = "reservedCPUs")]
+    #[serde(rename = "reservedCPUs", deserialize_with = "null_default")]
     pub reserved_cpus: String,
     /// `Default` or `ReservedCPUsOnly`; not used by suppression.
+    #[serde(deserialize_with = "null_default")]
     pub apply_policy: String,
 }
 
@@ -20,6 +24,7 @@ pub struct NodeReservation {
 #[serde(rename_all = "camelCase", default)]
 pub struct SystemQosResource {
     /// CPU list of the SYSTEM class.
+    #[serde(deserialize_with = "null_default")]
     pub cpuset: String,
     /// Whether others must stay off; absent means true.
     pub cpuset_exclusive: Option<bool>,
@@ -30,8 +35,9 @@ pub struct SystemQosResource {
 #[serde(rename_all = "camelCase", default)]
 pub struct CpuManagerPolicy {
     /// `static` or `none`.
+    #[serde(deserialize_with = "null_default")]
     pub policy: String,
     /// CPUs that the kubelet keeps for itself.
-    #[serde(rename = "reservedCPUs")]
+    #[serde(rename = "reservedCPUs", deserialize_with = "null_default")]
     pub reserved_cpus: String,
 }

@@ -2,3 +2,4 @@
 
 pub mod amount;
 pub mod choose;
+pub mod quota;

@@ -1,0 +1,234 @@
+//! The sources that say who may use which CPUs, read one by one: annotations of Node, topology object and
+//! pods, and the kubelet's state file. A source that cannot be read keeps what it said last and is named in a
+//! notice. What follows from them together is in `topology`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::cpu_manager::CpuManagerState;
+use super::pods::PodEntry;
+use super::reserve::reserve_cpus;
+use super::topology::{KubeletCpuPolicy, TopologyInput};
+use crate::api::keys;
+use crate::api::qos::QosClass;
+use crate::api::topology::{CpuManagerPolicy, NodeReservation, SystemQosResource};
+use crate::cpuset::CpuSet;
+use crate::units::MilliCpu;
+
+/// Names of objects in notices.
+const NODE: &str = "node";
+const TOPOLOGY_OBJECT: &str = "noderesourcetopology";
+
+/// A source that cannot be read; what it said last stays in force.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TopologyNotice {
+    /// The object that it is on, e.g. `node`, `pod default/web`.
+    pub object: String,
+    /// Annotation key or file name.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for TopologyNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.object, self.key, self.problem)
+    }
+}
+
+/// CPUs that the scheduler gave to pods; no empty sets.
+#[derive(Default)]
+pub(super) struct Allocations {
+    /// Label and CPUs by UID.
+    pub(super) by_pod: BTreeMap<Arc<str>, (Option<QosClass>, CpuSet)>,
+}
+
+impl Allocations {
+    /// CPUs of all pods with that label.
+    pub(super) fn of(&self, class: QosClass) -> CpuSet {
+        let pods = self.by_pod.values().filter(|(qos, _)| *qos == Some(class));
+        pods.fold(CpuSet::new(), |all, (_, cpus)| all.union(cpus))
+    }
+}
+
+/// The part of a pod's resource-status annotation that names CPUs.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AllocatedCpus {
+    cpuset: Option<String>,
+}
+
+/// CPUs that the scheduler gave to one pod: `cpuset` of its resource-status annotation, empty without one.
+/// The error names the annotation's fault.
+pub fn allocated_cpus(pod: &PodEntry) -> Result<CpuSet, String> {
+    let text = pod.pod.metadata.annotations.get(keys::RESOURCE_STATUS).filter(|text| !text.is_empty());
+    let Some(text) = text else { return Ok(CpuSet::new()) };
+    let status: AllocatedCpus = parse_json(text)?;
+    status.cpuset.unwrap_or_default().parse().map_err(|error| format!("cpuset: {error}"))
+}
+
+/// Reads the sources and keeps the faults.
+pub(super) struct CpuSources<'a> {
+    input: &'a TopologyInput<'a>,
+    notices: Vec<TopologyNotice>,
+}
+
+impl<'a> CpuSources<'a> {
+    pub(super) fn new(input: &'a TopologyInput<'a>) -> Self {
+        Self { input, notices: Vec::new() }
+    }
+
+    pub(super) fn into_notices(self) -> Vec<TopologyNotice> {
+        self.notices
+    }
+
+    fn notice(&mut self, object: &str, key: &'static str, problem: String) {
+        self.notices.push(TopologyNotice { object: object.into(), key, problem });
+    }
+
+    /// The value, or what was valid last and a notice.
+    fn or_last<T>(&mut self, object: &str, key: &'static str, value: Result<T, String>, last: T) -> T {
+        value.unwrap_or_else(|problem| {
+            self.notice(object, key, problem);
+            last
+        })
+    }
+
+    /// Whether neither object was seen, so that nothing is known yet.
+    fn no_objects(&self) -> bool {
+        self.input.node.is_none() && self.input.overrides.is_none()
+    }
+
+    /// An annotation of the topology object, else of the Node, with the object's name. Empty text counts as
+    /// absent.
+    fn annotation(&self, key: &str) -> Option<(&'static str, &str)> {
+        let topology = self.input.overrides.and_then(|annotations| annotations.get(key));
+        let node = self.input.node.and_then(|node| node.metadata.annotations.get(key));
+        let found = topology.map(|text| (TOPOLOGY_OBJECT, text)).into_iter();
+        let mut found = found.chain(node.map(|text| (NODE, text)));
+        found.find(|(_, text)| !text.is_empty()).map(|(object, text)| (object, text.as_str()))
+    }
+
+    /// The reserved CPUs; collection.md 10.3. An amount of a topology object names no CPUs.
+    pub(super) fn reserved(&mut self) -> CpuSet {
+        let last = self.input.previous.map(|last| last.reserved.clone()).unwrap_or_default();
+        if self.no_objects() {
+            return last;
+        }
+        let Some((object, text)) = self.annotation(keys::NODE_RESERVATION) else {
+            return CpuSet::new();
+        };
+        let cpus = parse_json(text).and_then(|reservation: NodeReservation| {
+            let by_amount = object == NODE && reservation.reserved_cpus.is_empty();
+            if by_amount { self.cpus_for(&reservation) } else { listed(&reservation) }
+        });
+        self.or_last(object, keys::NODE_RESERVATION, cpus, last)
+    }
+
+    /// CPUs for a reservation that gives an amount only: rounded up, chosen by topology.
+    fn cpus_for(&self, reservation: &NodeReservation) -> Result<CpuSet, String> {
+        let cores = reservation.resources.get(keys::CPU).map_or(0, |amount| amount.value());
+        let count = usize::try_from(cores).unwrap_or(0);
+        reserve_cpus(count, self.input.cpus).map_err(|error| error.to_string())
+    }
+
+    /// What the Node's reservation annotation takes from BE, as qos.md 5.1 counts it: the length of its list,
+    /// else its amount. An annotation that cannot be read is named by `reserved`.
+    pub(super) fn reserved_amount(&self) -> MilliCpu {
+        let last = self.input.previous.map(|last| last.reserved_amount).unwrap_or_default();
+        let Some(node) = self.input.node else { return last };
+        let text = node.metadata.annotations.get(keys::NODE_RESERVATION).filter(|text| !text.is_empty());
+        let Some(text) = text else { return MilliCpu(0) };
+        let amount = parse_json(text).and_then(|reservation: NodeReservation| {
+            if reservation.reserved_cpus.is_empty() {
+                let amount = reservation.resources.get(keys::CPU).map(|amount| amount.milli_cpu());
+                return Ok(amount.unwrap_or_default().max(MilliCpu(0)));
+            }
+            let count = i64::try_from(listed(&reservation)?.len()).unwrap_or(i64::MAX);
+            Ok(MilliCpu(count.saturating_mul(1000)))
+        });
+        amount.unwrap_or(last)
+    }
+
+    /// The CPUs of the SYSTEM class that others must stay off; qos.md 2.2.
+    pub(super) fn system_exclusive(&mut self) -> CpuSet {
+        let last = self.input.previous.map(|last| last.system_exclusive.clone()).unwrap_or_default();
+        if self.no_objects() {
+            return last;
+        }
+        let Some((object, text)) = self.annotation(keys::SYSTEM_QOS_RESOURCE) else {
+            return CpuSet::new();
+        };
+        let parsed = parse_json(text).and_then(|system: SystemQosResource| {
+            let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
+            Ok(if system.cpuset_exclusive.unwrap_or(true) { cpus } else { CpuSet::new() })
+        });
+        self.or_last(object, keys::SYSTEM_QOS_RESOURCE, parsed, last)
+    }
+
+    /// The kubelet's state file.
+    pub(super) fn cpu_manager(&mut self) -> CpuManagerState {
+        let text = self.input.kubelet.cpu_manager_state.as_deref().unwrap_or("");
+        match CpuManagerState::parse(text) {
+            Ok(state) => {
+                for problem in &state.skipped {
+                    self.notice("kubelet", "cpu_manager_state", problem.clone());
+                }
+                state
+            }
+            Err(error) => {
+                self.notice("kubelet", "cpu_manager_state", error.to_string());
+                let exclusive =
+                    self.input.previous.map(|last| last.kubelet_exclusive.clone()).unwrap_or_default();
+                let policy = self.input.previous.map(|last| last.kubelet_policy);
+                CpuManagerState { policy, exclusive, skipped: Vec::new() }
+            }
+        }
+    }
+
+    /// The kubelet's policy: of the topology object, else of its configuration, else of its state file.
+    pub(super) fn policy(&mut self, manager: &CpuManagerState) -> KubeletCpuPolicy {
+        let kubelet = self.input.kubelet.policy.or(manager.policy).unwrap_or_default();
+        let text = self.input.overrides.and_then(|annotations| annotations.get(keys::CPU_MANAGER_POLICY));
+        let Some(text) = text.filter(|text| !text.is_empty()) else { return kubelet };
+        match parse_json::<CpuManagerPolicy>(text) {
+            Ok(annotation) => KubeletCpuPolicy::parse(&annotation.policy).unwrap_or(kubelet),
+            Err(problem) => {
+                self.notice(TOPOLOGY_OBJECT, keys::CPU_MANAGER_POLICY, problem);
+                self.input.previous.map_or(KubeletCpuPolicy::Unknown, |last| last.kubelet_policy)
+            }
+        }
+    }
+
+    /// What the scheduler gave to pods.
+    pub(super) fn allocations(&mut self) -> Allocations {
+        let mut allocations = Allocations::default();
+        for (uid, pod) in &self.input.pods.pods {
+            match allocated_cpus(pod) {
+                Ok(cpus) if cpus.is_empty() => {}
+                Ok(cpus) => {
+                    allocations.by_pod.insert(Arc::clone(uid), (pod.qos, cpus));
+                }
+                Err(problem) => {
+                    let meta = &pod.pod.metadata;
+                    let object = format!("pod {}/{}", meta.namespace, meta.name);
+                    self.notice(&object, keys::RESOURCE_STATUS, problem);
+                }
+            }
+        }
+        allocations
+    }
+}
+
+/// The CPU list of a reservation; empty without one.
+fn listed(reservation: &NodeReservation) -> Result<CpuSet, String> {
+    reservation.reserved_cpus.parse().map_err(|error| format!("reservedCPUs: {error}"))
+}
+
+fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("not the expected JSON: {error}"))
+}
