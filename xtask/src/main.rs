@@ -1,3 +1,61 @@
-//! Build, test, demo and bench commands of the project.
+//! Build, test, demo and bench commands of the project: `cargo xtask VERB`, one file a verb.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line tool talks on stdout and stderr"
+)]
 
-fn main() {}
+mod bench;
+mod build_ebpf;
+mod command;
+mod counts;
+mod debian;
+mod elf;
+mod newer;
+mod setup;
+mod test;
+mod tidy;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Build, test, demo and bench commands of the project")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Find or install the toolchain of the eBPF programs
+    Setup,
+    /// Build the eBPF object that the agent embeds
+    BuildEbpf,
+    /// Run every test, and the house rules; the last line holds the counts
+    Test(test::Options),
+    /// Check the house rules: layers, purity, unsafe, names, formatting, lints
+    Tidy,
+    /// Measure the agent and its sensors beside their budgets
+    Bench(bench::Options),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = Workspace::find().and_then(|workspace| match cli.verb {
+        Verb::Setup => setup::run(&workspace).map(|_| ExitCode::SUCCESS),
+        Verb::BuildEbpf => build_ebpf::run(&workspace).map(|_| ExitCode::SUCCESS),
+        Verb::Test(options) => test::run(&workspace, &options),
+        Verb::Tidy => tidy::run(&workspace),
+        Verb::Bench(options) => bench::run(&workspace, &options),
+    });
+    outcome.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
+}
