@@ -33,6 +33,20 @@ pub enum QosClass {
     System,
 }
 
+impl QosClass {
+    /// The class of a label's text, case sensitive; `None` for any other text.
+    pub fn from_label(text: &str) -> Option<Self> {
+        Some(match text {
+            "LSE" => Self::Lse,
+            "LSR" => Self::Lsr,
+            "LS" => Self::Ls,
+            "BE" => Self::Be,
+            "SYSTEM" => Self::System,
+            _ => return None,
+        })
+    }
+}
+
 /// The Koordinator priority class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PriorityClass {

@@ -1,9 +1,16 @@
 //! The only room that knows cgroup v1 from v2: a resource to a file, a value to text and back, a path to
 //! (QoS class, pod UID, container id) and back. Readers and the executor both use it.
 
+pub mod codec;
 pub mod driver;
+pub mod held_file;
+pub mod hierarchy;
 pub mod layout;
+mod mounts;
+pub mod naming;
 pub mod path;
+pub mod place;
 pub mod read;
 pub mod resource;
+pub mod semantics;
 pub mod value;

@@ -1,4 +1,4 @@
-//! Names of cgroup directories <-> (QoS class, pod UID, container id), collection.md 3.3 and 3.4.
+//! A cgroup directory as a checked relative path. `naming` and `place` say whose it is.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,17 @@ pub struct CgroupDirError {
     what: &'static str,
 }
 
+impl CgroupDirError {
+    /// For `path`, with what is wrong with it.
+    pub(crate) fn new(path: &str, what: &'static str) -> Self {
+        Self { path: path.chars().take(200).collect(), what }
+    }
+}
+
 impl CgroupDir {
     /// Checks and normalises a path; outer slashes are dropped.
     pub fn new(path: &str) -> Result<Self, CgroupDirError> {
-        let error = |what| CgroupDirError { path: path.chars().take(200).collect(), what };
+        let error = |what| CgroupDirError::new(path, what);
         let trimmed = path.trim_matches('/');
         if trimmed.is_empty() {
             return Err(error("it is the root group"));
