@@ -4,3 +4,4 @@ pub mod cgroup_watch;
 pub mod collect;
 pub mod file_usage;
 pub mod procfs;
+mod rate;

@@ -19,6 +19,12 @@ impl NanoCpu {
         Self((cores * 1e9).round().max(0.0) as u64)
     }
 
+    /// `used` CPU time within `elapsed`, collection.md 6.2 and 6.3; `None` if no time passed.
+    pub fn over(used: Nanos, elapsed: Nanos) -> Option<Self> {
+        let nanos = u128::from(used.0).saturating_mul(1_000_000_000).checked_div(elapsed.0.into())?;
+        Some(Self(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
     /// Cores.
     pub fn cores(self) -> f64 {
         self.0 as f64 / 1e9
