@@ -4,6 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::null_default;
 
+/// A NodeResourceTopology (`topology.node.k8s.io`) as far as it is read here: its annotations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeResourceTopology {
+    /// The node's name, and the annotations of qos.md 2.2.
+    #[serde(deserialize_with = "null_default")]
+    pub metadata: super::pod::ObjectMeta,
+}
+
 /// `node.koordinator.sh/reservation`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

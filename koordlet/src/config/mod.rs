@@ -1,5 +1,16 @@
 //! Flags, gates and how they resolve to one immutable configuration.
+//!
+//! `argv` makes Go's flag syntax digestible, `flags` collects text, `resolve` turns text and environment
+//! into the [`Config`] of `settings` and reports every mistake at once. Nothing here touches the host.
 
+pub mod argv;
+pub mod duration;
 pub mod flags;
 pub mod gates;
+pub mod reference;
 pub mod resolve;
+pub mod settings;
+
+pub use settings::{
+    Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
+};

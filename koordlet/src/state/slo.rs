@@ -1,7 +1,14 @@
-//! The merged policy: NodeSLO laid over the defaults, last good value of each strategy kept.
+//! The policy in force: NodeSLO laid over the defaults (by `merge`), last good value of each strategy kept.
 
-use crate::api::node_slo::HostApplication;
+pub mod merge;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::api::node_slo::{HostApplication, NodeSloSpec};
 use crate::units::Percent;
+
+pub use merge::{SloMerger, SloNotice};
 
 /// How suppression limits BE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +39,23 @@ impl Default for CpuSuppressPolicy {
     }
 }
 
+impl fmt::Display for SuppressPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpuset => "cpuset",
+            Self::CfsQuota => "cfsQuota",
+        })
+    }
+}
+
+impl fmt::Display for CpuSuppressPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { enable, threshold, min, policy } = self;
+        write!(f, "enable {enable}, threshold {threshold} %, policy {policy}")?;
+        min.map_or(Ok(()), |min| write!(f, ", min {min} %"))
+    }
+}
+
 /// The policy in force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slo {
@@ -41,4 +65,6 @@ pub struct Slo {
     pub suppress: CpuSuppressPolicy,
     /// Host applications.
     pub host_applications: Vec<HostApplication>,
+    /// The spec as last seen; sections that no part uses yet are taken from here unchecked.
+    pub spec: Arc<NodeSloSpec>,
 }
