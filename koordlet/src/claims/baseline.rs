@@ -86,7 +86,8 @@ fn pod_spec(pod: &PodEntry, reasons: &Reasons, claims: &mut Vec<Claim>) {
     let native = NativePod::new(pod);
     let mut push = |dir: &CgroupDir, values: Native| {
         let Native { shares, quota, memory } = values;
-        let mut one = |resource, value, reason| claims.push(claim(dir, resource, value, Owner::PodSpec, reason));
+        let mut one =
+            |resource, value, reason| claims.push(claim(dir, resource, value, Owner::PodSpec, reason));
         one(Resource::CpuShares, Value::Shares(shares), &reasons.shares);
         one(Resource::CfsQuota, Value::Quota(quota), &reasons.quota);
         one(Resource::MemoryLimit, Value::Memory(memory), &reasons.memory);

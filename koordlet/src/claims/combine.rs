@@ -226,10 +226,7 @@ mod tests {
     #[test]
     fn what_the_table_does_not_list_goes_by_the_order_of_owners() {
         assert!(precedence(Resource::CpuIdle).is_empty());
-        assert_eq!(
-            winner(Resource::CpuIdle, Owner::CpuSuppress, Owner::BatchResource),
-            Owner::BatchResource
-        );
+        assert_eq!(winner(Resource::CpuIdle, Owner::CpuSuppress, Owner::BatchResource), Owner::BatchResource);
         // The table says the opposite for quotas.
         assert_eq!(winner(Resource::CfsQuota, Owner::CpuSuppress, Owner::BatchResource), Owner::CpuSuppress);
     }

@@ -44,7 +44,8 @@ fn larger_resources(spec: &Container, statuses: &[ContainerStatus]) -> Option<Re
         return None; // not started, or a kubelet that does not report them
     }
     let own = &spec.resources;
-    let differs = |a: &ResourceList, b: &ResourceList| RESIZABLE.iter().any(|name| a.get(*name) != b.get(*name));
+    let differs =
+        |a: &ResourceList, b: &ResourceList| RESIZABLE.iter().any(|name| a.get(*name) != b.get(*name));
     if !differs(&own.requests, &applied.requests) && !differs(&own.limits, &applied.limits) {
         return None;
     }
@@ -97,7 +98,8 @@ mod tests {
             let larger = larger_of_spec_and_status(&pod);
             let limits = &larger.spec.containers[0].resources.limits;
             let requests = &larger.spec.containers[0].resources.requests;
-            [limits.get("cpu"), limits.get("memory"), requests.get("cpu")].map(|q| q.map_or(-1, |q| q.milli()))
+            [limits.get("cpu"), limits.get("memory"), requests.get("cpu")]
+                .map(|q| q.map_or(-1, |q| q.milli()))
         };
         let two = r#"{"limits":{"cpu":"2"},"requests":{"cpu":"1"}}"#;
         assert_eq!(limits(two, r#"{"limits":{"cpu":"3"},"requests":{"cpu":"500m"}}"#), [3000, -1, 1000]);

@@ -10,12 +10,12 @@ use super::combine::{PlanInput, plan};
 use super::plan::{Decision, Plan};
 use super::target::Target;
 use crate::api::keys;
-use crate::api::pod::{Container, Pod};
-use crate::api::qos::KubeQos;
+use crate::api::pod::{Container, ContainerStatus, Pod};
+use crate::cgroup::naming::{CgroupDriver, Naming};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
-use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use crate::state::pods::{PodEntry, PodTable};
 use crate::state::topology::Topology;
 use crate::state::tree::{CgroupTree, DirKind};
 
@@ -45,7 +45,7 @@ pub(crate) fn dir(path: &str) -> CgroupDir {
     CgroupDir::new(path).unwrap()
 }
 
-/// A running pod from its `spec`, all containers started in directories named after them.
+/// A running pod from its `spec`, all containers started, with ids like their names.
 pub(crate) fn pod(uid: &str, label: &str, spec: Json) -> PodEntry {
     annotated(uid, label, json!({}), spec)
 }
@@ -60,35 +60,24 @@ pub(crate) fn annotated(uid: &str, label: &str, annotations: Json, spec: Json) -
     }))
 }
 
-/// A pod from the whole object.
+/// A pod from the whole object; statuses are added for containers that have none.
 pub(crate) fn entry(object: Json) -> PodEntry {
-    let pod: Pod = serde_json::from_value(object).unwrap();
-    let kube_qos = pod.kube_qos();
-    let class = match kube_qos {
-        KubeQos::Guaranteed => "kubepods",
-        KubeQos::Burstable => "kubepods/burstable",
-        KubeQos::BestEffort => BE_DIR,
-    };
-    let pod_dir = dir(&format!("{class}/pod{}", pod.metadata.uid));
-    let container = |index: usize, kind, spec: &Container| ContainerEntry {
-        name: spec.name.clone(),
-        kind,
-        index,
-        id: Some(format!("containerd://{}", spec.name)),
-        dir: Some(pod_dir.join(&spec.name).unwrap()),
-    };
-    let apps = pod.spec.containers.iter().enumerate();
-    let inits = pod.spec.init_containers.iter().enumerate();
-    let kind = |spec: &Container| {
-        if spec.is_restartable() { ContainerKind::Sidecar } else { ContainerKind::Init }
-    };
-    let containers = apps
-        .map(|(index, spec)| container(index, ContainerKind::App, spec))
-        .chain(inits.map(|(index, spec)| container(index, kind(spec), spec)))
-        .collect();
-    let qos = pod.raw_qos();
-    let uid = pod.metadata.uid.as_str().into();
-    PodEntry { pod, uid, kube_qos, qos, dir: pod_dir, containers, hooks_live: false }
+    let mut pod: Pod = serde_json::from_value(object).unwrap();
+    start(&pod.spec.containers, &mut pod.status.container_statuses);
+    start(&pod.spec.init_containers, &mut pod.status.init_container_statuses);
+    PodEntry::new(pod, &Naming::new(CgroupDriver::Cgroupfs, "").unwrap()).unwrap()
+}
+
+fn start(containers: &[Container], statuses: &mut Vec<ContainerStatus>) {
+    for container in containers {
+        let name = &container.name;
+        if !statuses.iter().any(|status| status.name == *name) {
+            statuses.push(ContainerStatus { name: name.clone(), ..Default::default() });
+        }
+    }
+    for status in statuses.iter_mut() {
+        status.container_id = format!("containerd://{}", status.name);
+    }
 }
 
 pub(crate) fn limits(cpu: &str) -> Json {

@@ -58,7 +58,9 @@ impl BatchResource {
         }
         let (sums, of_pod) = match target {
             RuleTarget::Pod(_) => (pod.batch().sums(), true),
-            RuleTarget::Container(container) => (pod.batch().container(container).map(BatchSums::from), false),
+            RuleTarget::Container(container) => {
+                (pod.batch().container(container).map(BatchSums::from), false)
+            }
         };
         if let Some(sums) = sums {
             self.wish_values(sums, of_pod, wishes);
@@ -97,7 +99,8 @@ impl BatchResource {
             let text = if self.quota_enabled() {
                 no_limit(of_pod, "batch-cpu")
             } else {
-                "the suppress policy cfsQuota limits the best-effort directory itself (hooks.md 8.3)".to_owned()
+                "the suppress policy cfsQuota limits the best-effort directory itself (hooks.md 8.3)"
+                    .to_owned()
             };
             return Reason { text, inputs: BTreeMap::new() };
         };

@@ -76,8 +76,5 @@ fn reason(limit: i64, ratio: NormalizationRatio, of_pod: bool) -> Reason {
     } else {
         format!("{whose} CPU limit, ceil({limit} / {ratio}) (hooks.md 9.4)")
     };
-    Reason {
-        text,
-        inputs: BTreeMap::from([("limitQuota", limit.to_string()), ("ratio", ratio.to_string())]),
-    }
+    Reason { text, inputs: BTreeMap::from([("limitQuota", limit.to_string()), ("ratio", ratio.to_string())]) }
 }

@@ -52,9 +52,7 @@ fn parse_hex(text: &str) -> Option<f64> {
     }
     let mut binary_exponent = parse_exponent(exponent)?;
     let (mut bits, mut dropped) = (0_u64, false);
-    for (digit, is_fraction) in
-        whole.chars().map(|c| (c, false)).chain(fraction.chars().map(|c| (c, true)))
-    {
+    for (digit, is_fraction) in whole.chars().map(|c| (c, false)).chain(fraction.chars().map(|c| (c, true))) {
         let value = u64::from(digit.to_digit(16)?);
         if bits >> 60 == 0 {
             bits = (bits << 4) | value;
@@ -121,9 +119,45 @@ mod tests {
     #[test]
     fn what_go_refuses_or_is_not_finite_is_no_number() {
         for text in [
-            "", " ", "abc", " 1.5", "1.5 ", "0x10", "0x", "0xp1", "0x1p", "0x1p+", "0x1pz", "0x1.8.0p1", "1e",
-            "1e+", "1.2.3", "+", "--1", "+-1", "_1", "1_", "1__0", "1_.5", "1._5", "1e_5", "1_e5", "0_x1p1", ".",
-            "e5", "NaN", "nan", "Inf", "+Inf", "-Inf", "infinity", "1e400", "0x1p2000", "1,5", "1.5f", "１",
+            "",
+            " ",
+            "abc",
+            " 1.5",
+            "1.5 ",
+            "0x10",
+            "0x",
+            "0xp1",
+            "0x1p",
+            "0x1p+",
+            "0x1pz",
+            "0x1.8.0p1",
+            "1e",
+            "1e+",
+            "1.2.3",
+            "+",
+            "--1",
+            "+-1",
+            "_1",
+            "1_",
+            "1__0",
+            "1_.5",
+            "1._5",
+            "1e_5",
+            "1_e5",
+            "0_x1p1",
+            ".",
+            "e5",
+            "NaN",
+            "nan",
+            "Inf",
+            "+Inf",
+            "-Inf",
+            "infinity",
+            "1e400",
+            "0x1p2000",
+            "1,5",
+            "1.5f",
+            "１",
         ] {
             assert_eq!(parse(text), None, "{text}");
         }

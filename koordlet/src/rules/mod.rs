@@ -9,6 +9,8 @@
 pub mod batch_resource;
 mod batch_spec;
 pub mod cpu_normalization;
+#[cfg(test)]
+mod examples;
 mod go_float;
 pub mod ratio;
 pub mod rule_pod;

@@ -193,7 +193,8 @@ impl Rules {
         }
         let spec = |pod: &PodEntry| pod.pod.metadata.annotations.get(EXTENDED_RESOURCE_SPEC).cloned();
         for (uid, pod) in pods.pods.iter().filter(|(_, pod)| pod.qos == Some(QosClass::Be)) {
-            let told = known.pods.get(uid).is_some_and(|known| Arc::ptr_eq(known, pod) || spec(known) == spec(pod));
+            let told =
+                known.pods.get(uid).is_some_and(|known| Arc::ptr_eq(known, pod) || spec(known) == spec(pod));
             if !told && let Err(error) = extended_resource_spec(&pod.pod) {
                 let meta = &pod.pod.metadata;
                 let object = format!("pod {}/{}", meta.namespace, meta.name);
