@@ -120,6 +120,11 @@ impl PodEntry {
         Ok(Self { pod, uid, kube_qos, qos, dir, containers, hooks_live: false })
     }
 
+    /// Whether its containers have cgroups of the usual form on the host; those in a virtual machine have not.
+    pub fn has_host_groups(&self) -> bool {
+        has_host_groups(&self.pod)
+    }
+
     /// The spec of one of `containers`.
     pub fn spec(&self, container: &ContainerEntry) -> Option<&Container> {
         match container.kind {
