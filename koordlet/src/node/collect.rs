@@ -280,6 +280,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the figures are compared")]
     fn cpu(milli: u64) -> Option<NanoCpu> {
         Some(NanoCpu(milli * 1_000_000))
     }
