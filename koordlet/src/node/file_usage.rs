@@ -1,1 +1,232 @@
-//! Placeholder.
+//! CPU time from cgroup files: the fall-back where eBPF does not count, with the same numbers.
+//!
+//! Descriptors are kept between samples, a bounded number of them: a read on a kept one takes a quarter of the
+//! time of open, read and close. One is dropped with its directory: the kernel answers ENODEV from then on.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+use crate::cgroup::layout::Layout;
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::resource::{Controller, Resource};
+use crate::state::usage::CpuTime;
+use crate::units::Nanos;
+
+/// Opens the CPU time files of directories.
+#[derive(Clone, Debug)]
+pub struct UsageFiles {
+    layout: Arc<Layout>,
+}
+
+/// The open CPU time file of one directory.
+#[derive(Debug)]
+pub struct UsageFile {
+    file: File,
+    /// Cgroup id of the directory when it was opened.
+    pub id: u64,
+}
+
+impl UsageFiles {
+    /// Files of these hierarchies.
+    pub fn new(layout: Arc<Layout>) -> Self {
+        Self { layout }
+    }
+
+    /// Opens a directory's file.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory.
+    pub fn open(&self, dir: &CgroupDir) -> io::Result<UsageFile> {
+        let place =
+            self.layout.effective_file(dir, Resource::CpuUsage).and_then(|loc| self.layout.path(&loc));
+        let path = place.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "no CPU accounting"))?;
+        let file = File::open(&path)?;
+        let id = self.id(dir)?;
+        Ok(UsageFile { file, id })
+    }
+
+    /// Cgroup id of a directory in the usage hierarchy.
+    pub fn id(&self, dir: &CgroupDir) -> io::Result<u64> {
+        let root = self.layout.hierarchy_root(Controller::Cpuacct).ok_or(io::ErrorKind::Unsupported)?;
+        Ok(std::fs::metadata(root.join(dir.as_str()))?.ino())
+    }
+}
+
+impl UsageFile {
+    /// Reads it.
+    pub fn read(&self) -> io::Result<Nanos> {
+        let mut buffer = [0; 1024];
+        let length = self.file.read_at(&mut buffer, 0)?;
+        let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+        cpu_time(text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no CPU time in the file"))
+    }
+}
+
+/// CPU time of the file's text, collection.md 3.7: a number of nanoseconds, or a `usage_usec` line.
+fn cpu_time(text: &str) -> Option<Nanos> {
+    if let Ok(nanos) = text.trim().parse() {
+        return Some(Nanos(nanos));
+    }
+    let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    Some(Nanos(micros.trim().parse::<u64>().ok()?.saturating_mul(1000)))
+}
+
+/// [`CpuTime`] from files. Which directories are sampled follows from which are asked for.
+#[derive(Debug)]
+pub struct FileCpuTime {
+    files: UsageFiles,
+    entries: HashMap<CgroupDir, Entry>,
+    held: usize,
+    capacity: usize,
+    /// Number of the present sample.
+    sample: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None` when there are more directories than descriptors: opened for each read.
+    file: Option<UsageFile>,
+    id: u64,
+    total: Nanos,
+    asked: u64,
+}
+
+/// A directory that nobody has asked for in so many samples is no longer sampled.
+const FORGET_AFTER: u64 = 3;
+
+impl FileCpuTime {
+    /// Keeps at most `capacity` descriptors.
+    pub fn new(files: UsageFiles, capacity: usize) -> Self {
+        Self { files, entries: HashMap::new(), held: 0, capacity, sample: 0 }
+    }
+
+    /// Number of descriptors kept.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    fn read_anew(&mut self, dir: &CgroupDir) -> Option<Entry> {
+        let file = self.files.open(dir).ok()?;
+        let (total, id) = (file.read().ok()?, file.id);
+        let file = (self.held < self.capacity).then_some(file);
+        self.held += usize::from(file.is_some());
+        Some(Entry { file, id, total, asked: self.sample })
+    }
+
+    /// Reads an entry again; false if its directory is gone.
+    fn refresh(files: &UsageFiles, dir: &CgroupDir, entry: &mut Entry) -> bool {
+        let read = match &entry.file {
+            Some(file) => file.read(),
+            None => files.open(dir).and_then(|file| {
+                if file.id == entry.id { file.read() } else { Err(io::ErrorKind::NotFound.into()) }
+            }),
+        };
+        match read {
+            Ok(total) => {
+                entry.total = entry.total.max(total);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl CpuTime for FileCpuTime {
+    fn sample(&mut self) {
+        self.sample += 1;
+        let (sample, files) = (self.sample, &self.files);
+        let mut closed = 0;
+        self.entries.retain(|dir, entry| {
+            let keep = sample - entry.asked <= FORGET_AFTER && Self::refresh(files, dir, entry);
+            closed += usize::from(!keep && entry.file.is_some());
+            keep
+        });
+        self.held -= closed;
+    }
+
+    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {
+        if !self.entries.contains_key(dir) {
+            let entry = self.read_anew(dir)?;
+            self.entries.insert(dir.clone(), entry);
+        }
+        let entry = self.entries.get_mut(dir)?;
+        entry.asked = self.sample;
+        Some(entry.total)
+    }
+
+    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
+        self.entries.get(dir).map(|entry| entry.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn put(path: &Path, text: &str) {
+        use std::io::Write;
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn dir(path: &str) -> CgroupDir {
+        CgroupDir::new(path).unwrap()
+    }
+
+    fn reader(root: &Path, capacity: usize) -> FileCpuTime {
+        FileCpuTime::new(UsageFiles::new(Arc::new(Layout::of_folder(root).unwrap())), capacity)
+    }
+
+    #[test]
+    fn both_formats_give_nanoseconds() {
+        assert_eq!(cpu_time("123456789\n"), Some(Nanos(123_456_789)));
+        assert_eq!(cpu_time("usage_usec 12\nuser_usec 5\n"), Some(Nanos(12_000)));
+        assert_eq!(cpu_time("user_usec 5\n"), None);
+        assert_eq!(cpu_time("usage_usec -1\n"), None);
+        assert_eq!(cpu_time(""), None);
+    }
+
+    #[test]
+    fn a_sample_reads_what_is_asked_for_within_the_descriptor_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join("cpuacct").join(name).join("cpuacct.usage");
+        for (name, text) in [("kubepods/a", "1\n"), ("kubepods/b", "2\n"), ("kubepods/c", "3\n")] {
+            put(&file(name), text);
+        }
+        let mut usage = reader(folder.path(), 2);
+        let names = ["kubepods/a", "kubepods/b", "kubepods/c"];
+        let totals = |usage: &mut FileCpuTime| names.map(|n| usage.total(&dir(n)).map(|t| t.0));
+        assert_eq!(totals(&mut usage), [Some(1), Some(2), Some(3)]);
+        assert_eq!(usage.held(), 2);
+        put(&file("kubepods/a"), "10\n");
+        put(&file("kubepods/c"), "30\n");
+        assert_eq!(totals(&mut usage), [Some(1), Some(2), Some(3)], "figures are those of the last sample");
+        usage.sample();
+        assert_eq!(totals(&mut usage), [Some(10), Some(2), Some(30)]);
+        put(&file("kubepods/a"), "7\n");
+        usage.sample();
+        assert_eq!(totals(&mut usage)[0], Some(10), "never a step back");
+        for _ in 0..=FORGET_AFTER {
+            usage.sample();
+        }
+        assert_eq!((usage.held(), usage.entries.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_missing_directory_is_unknown_and_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        put(&folder.path().join("cpuacct/x/cpuacct.usage"), "1\n");
+        let mut usage = reader(folder.path(), 2);
+        assert_eq!(usage.total(&dir("kubepods/a")), None);
+        assert_eq!(usage.total(&dir("x")), Some(Nanos(1)));
+        std::fs::remove_dir_all(folder.path().join("cpuacct/x")).unwrap();
+        assert!(usage.identity(&dir("x")).is_some());
+    }
+}
