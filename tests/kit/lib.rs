@@ -14,7 +14,8 @@
 //! let manifests = Manifests::new()?;
 //! manifests.write("node", &NodeManifest::this_host("node-1"))?;
 //! manifests.write("web", &pod)?;
-//! let agent = Agent::of(&tree, &manifests).start()?;
+//! let agent = Agent::of(&tree, &manifests)?;
+//! let running = agent.start()?;
 //! let quota = tree.read(Controller::Cpu, &dir, "cpu.cfs_quota_us")?;
 //! # Ok(()) }
 //! ```

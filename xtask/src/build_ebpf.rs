@@ -19,7 +19,8 @@ const TARGET: &str = "bpfel-unknown-none";
 pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     let object = workspace.bpf_object();
     let sources = [workspace.path("koordlet-ebpf"), workspace.path("koordlet-common")];
-    if is_up_to_date(&object, &[&sources[0], &sources[1]]) {
+    let stamp = workspace.target("ebpf-build/built");
+    if object.exists() && is_up_to_date(&stamp, &[&sources[0], &sources[1]]) {
         println!("up to date: {}", object.display());
         return Ok(false);
     }
@@ -27,9 +28,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<bool> {
     println!("building the eBPF programs with {}", toolchain.compiler.name());
     let built = compile(workspace, &toolchain)?;
     check(&built)?;
-    install(&built, &object)?;
-    println!("built: {}", object.display());
-    Ok(true)
+    let changed = install(&built, &object)?;
+    fs::copy(&object, &stamp).context("noting that the build is up to date")?;
+    println!("{}: {}", if changed { "built" } else { "unchanged" }, object.display());
+    Ok(changed)
 }
 
 fn compile(workspace: &Workspace, toolchain: &Toolchain) -> Result<std::path::PathBuf> {
@@ -67,14 +69,18 @@ fn check(object: &Path) -> Result<()> {
     bail!("{} lacks the sections {}: compiler and bpf-linker do not fit", object.display(), absent.join(" "))
 }
 
-/// The copy is made in one step, so that a build that runs meanwhile sees the old or the new one.
-fn install(built: &Path, object: &Path) -> Result<()> {
+/// Places the object in one step, so that a build that runs meanwhile sees the old or the new one. An equal one is
+/// left alone: the agent embeds it, and would be built again. Returns whether there is a new one.
+fn install(built: &Path, object: &Path) -> Result<bool> {
+    if fs::read(object).is_ok_and(|old| fs::read(built).is_ok_and(|new| old == new)) {
+        return Ok(false);
+    }
     let folder = object.parent().context("the object's folder")?;
     fs::create_dir_all(folder)?;
     let partial = object.with_extension("partial");
     fs::copy(built, &partial).with_context(|| format!("copying to {}", partial.display()))?;
-    // fs::copy keeps no time: the object is as new as this run, and so newer than its sources.
-    fs::rename(&partial, object).with_context(|| format!("placing {}", object.display()))
+    fs::rename(&partial, object).with_context(|| format!("placing {}", object.display()))?;
+    Ok(true)
 }
 
 fn with_first(folder: Option<&Path>) -> std::ffi::OsString {

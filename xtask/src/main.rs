@@ -11,11 +11,13 @@ mod command;
 mod counts;
 mod debian;
 mod elf;
+mod follow;
 mod newer;
 mod setup;
 mod test;
 mod tidy;
 mod toolchain;
+mod vm_test;
 mod workspace;
 
 use std::process::ExitCode;
@@ -43,6 +45,8 @@ enum Verb {
     Tidy,
     /// Measure the agent and its sensors beside their budgets
     Bench(bench::Options),
+    /// Run the real-kernel tests in a virtual machine with cgroup v2 and two NUMA nodes
+    VmTest(vm_test::Options),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Verb::Test(options) => test::run(&workspace, &options),
         Verb::Tidy => tidy::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, &options),
+        Verb::VmTest(options) => vm_test::run(&workspace, &options),
     });
     outcome.unwrap_or_else(|error| {
         eprintln!("xtask: {error:#}");

@@ -3,11 +3,8 @@
 //! The test programs are built by Cargo and started from here one by one, since those that share the kernel must
 //! run single threaded and alone, and since a crash of one must not hide the rest.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -16,6 +13,7 @@ use serde_json::Value;
 
 use crate::command::{capture, cargo, run as run_command};
 use crate::counts::{Counts, Output};
+use crate::follow::follow;
 use crate::workspace::Workspace;
 use crate::{build_ebpf, debian, tidy};
 
@@ -121,43 +119,9 @@ fn count(name: &str, command: &mut Command, options: &Options, counts: &mut Coun
     if options.ebpf == Ebpf::Off {
         command.env("KOORDLET_TEST_EBPF", "off");
     }
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("starting the tests of {name}"))?;
-    let output = follow(&mut child)?;
-    let status = child.wait()?;
+    let mut output = Output::default();
+    let status = follow(command, LIMIT, |line| output.line(line))
+        .with_context(|| format!("running the tests of {name}"))?;
     counts.add(name, output, status.success());
     Ok(())
-}
-
-/// Reads a child's output to its end; a child that takes too long is killed.
-fn follow(child: &mut Child) -> Result<Output> {
-    let stdout = child.stdout.take().context("the child's output")?;
-    let (lines, received) = channel();
-    // Ends with the child's output.
-    drop(thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if lines.send(line).is_err() {
-                return;
-            }
-        }
-    }));
-    let end = Instant::now() + LIMIT;
-    let mut output = Output::default();
-    loop {
-        match received.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) => {
-                output.line(&line);
-                println!("{line}");
-            }
-            Err(RecvTimeoutError::Disconnected) => return Ok(output),
-            Err(RecvTimeoutError::Timeout) => {
-                println!("killed after {} minutes", LIMIT.as_secs() / 60);
-                child.kill()?;
-                return Ok(output);
-            }
-        }
-    }
 }
