@@ -12,6 +12,11 @@ impl Latencies {
         self.0.push(time);
     }
 
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Duration> + '_ {
+        self.0.iter().copied()
+    }
+
     /// How many.
     pub fn len(&self) -> usize {
         self.0.len()

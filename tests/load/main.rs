@@ -1,8 +1,9 @@
 //! `kit-load`: the processes that tests, the bench and the demo put into their cgroups.
 //!
-//! `kit-load spin THREADS | duty PERCENT | sleep  [cgroup.procs file]...`: joins the groups, prints `ready`, works
-//! until killed. It ends by itself when its parent does, so that a killed test leaves no busy process.
+//! `kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]...`: joins the groups, prints
+//! `ready`, works until killed. It ends by itself when its parent does, so that a killed test leaves no busy process.
 
+mod serve;
 mod work;
 
 use std::fs::OpenOptions;
@@ -37,7 +38,14 @@ fn run(arguments: &[String]) -> Result<()> {
             let percent = percent.parse().context("PERCENT")?;
             drop(thread::spawn(move || work::duty(percent)));
         }
-        _ => bail!("usage: kit-load spin THREADS | duty PERCENT | sleep  [cgroup.procs file]..."),
+        ["serve", workers, groups @ ..] => {
+            join(groups)?;
+            // Its stdin ends with its parent.
+            return serve::run(workers.parse().context("WORKERS")?);
+        }
+        _ => bail!(
+            "usage: kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]..."
+        ),
     }
     until_orphaned();
     Ok(())

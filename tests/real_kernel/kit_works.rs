@@ -28,12 +28,14 @@ fn a_tree_is_removed_with_its_processes_even_after_a_panic() -> anyhow::Result<(
     let pid = std::sync::atomic::AtomicU32::new(0);
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let tree = tree;
-        let load = tree.make_pod(&pod()).and_then(|dirs| tree.spin(&dirs.pod, 1)).expect("a load");
+        let load =
+            tree.make_pod(&pod()).and_then(|dirs| tree.spin(&dirs.container("app"), 1)).expect("a load");
         pid.store(load.pid(), std::sync::atomic::Ordering::Relaxed);
         std::mem::forget(load);
         panic!("on purpose");
     }));
     assert!(outcome.is_err());
+    assert_ne!(pid.load(std::sync::atomic::Ordering::Relaxed), 0, "the load was started");
     assert!(!top.exists());
     let status = std::path::PathBuf::from(format!("/proc/{}/stat", pid.into_inner()));
     let ended = || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));

@@ -10,6 +10,7 @@ mod build_ebpf;
 mod command;
 mod counts;
 mod debian;
+mod demo;
 mod elf;
 mod follow;
 mod newer;
@@ -39,6 +40,8 @@ enum Verb {
     Setup,
     /// Build the eBPF object that the agent embeds
     BuildEbpf,
+    /// Show the agent at work on this machine, with real processes
+    Demo(demo::Options),
     /// Run every test, and the house rules; the last line holds the counts
     Test(test::Options),
     /// Check the house rules: layers, purity, unsafe, names, formatting, lints
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::find().and_then(|workspace| match cli.verb {
         Verb::Setup => setup::run(&workspace).map(|_| ExitCode::SUCCESS),
         Verb::BuildEbpf => build_ebpf::run(&workspace).map(|_| ExitCode::SUCCESS),
+        Verb::Demo(options) => demo::run(&workspace, &options),
         Verb::Test(options) => test::run(&workspace, &options),
         Verb::Tidy => tidy::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, &options),

@@ -68,6 +68,6 @@ fn target_dir(workspace: &Workspace) -> PathBuf {
 
 fn test_program(messages: &str) -> Option<PathBuf> {
     let values = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let tests = values.filter(|message| message["profile"]["test"] == true);
-    tests.filter_map(|message| Some(PathBuf::from(message["executable"].as_str()?))).next()
+    let mut tests = values.filter(|message| message["profile"]["test"] == true);
+    tests.find_map(|message| Some(PathBuf::from(message["executable"].as_str()?)))
 }
