@@ -1,5 +1,6 @@
 //! The policy in force: NodeSLO laid over the defaults (by `merge`), last good value of each strategy kept.
 
+pub mod intake;
 pub mod merge;
 
 use std::fmt;
