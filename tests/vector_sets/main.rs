@@ -1,5 +1,12 @@
 //! Recorded vectors of the reference agent, set by set.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a test binary: a panic is a failed test, and its print is the count of rows"
+)]
+
 mod cgroupread;
 mod classes;
 mod conversions;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use koordlet::cgroup::layout::Layout;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -168,4 +169,17 @@ pub(crate) fn check(set: &str, checks: &[(&str, usize, Check)]) {
             assert_eq!(right + not_applicable, *expected, "{set} {name}: rows checked");
         }
     }
+}
+
+/// The layout of a `v1` or `v2` host.
+pub(crate) fn layout(cgroup: &str) -> Layout {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let entries: &[&str] = match cgroup {
+        "v2" => &["cgroup.controllers"],
+        _ => &["cpu", "cpuacct", "cpuset", "memory", "blkio", "net_cls", "perf_event"],
+    };
+    for entry in entries {
+        std::fs::create_dir(folder.path().join(entry)).expect("a folder in it");
+    }
+    Layout::of_folder(folder.path()).expect("a layout")
 }

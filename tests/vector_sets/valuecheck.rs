@@ -1,1 +1,53 @@
-//! Placeholder.
+//! Set `valuecheck`: which values a resource takes (collection.md 3.6). Recorded texts are read as the file's
+//! text and then checked as a value.
+
+use koordlet::cgroup::path::CgroupDir;
+use koordlet::cgroup::resource::Resource;
+use serde_json::json;
+
+use crate::set::{self, Row, Verdict};
+
+/// Why rows of a resource cannot apply to us.
+fn not_applicable(row: &Row) -> Option<&'static str> {
+    let (resource, text) = (row.text("resource"), row.text("value"));
+    if resource.starts_with("blkio.") {
+        return Some("no block I/O value yet: its strategy is not built");
+    }
+    if resource == "net_cls.classid" {
+        return Some("no network class value yet: its rule is not built");
+    }
+    let any = matches!(resource, "cpu.cfs_quota_us" | "cpu.cfs_period_us" | "memory.limit_in_bytes");
+    if any && text != "max" && text.parse::<i64>().is_err() {
+        return Some("a quota or limit is a number here: other text cannot be a value");
+    }
+    None
+}
+
+fn value_check(row: &Row) -> Verdict {
+    if let Some(reason) = not_applicable(row) {
+        return Verdict::NotApplicable(reason);
+    }
+    let host = set::layout(row.text("cgroup"));
+    let Some(resource) = Resource::from_v1_name(row.text("resource")) else {
+        return Verdict::Wrong("no such resource".into());
+    };
+    let dir = CgroupDir::new("kubepods").unwrap();
+    if host.file(&dir, resource).is_none() {
+        return row.compare(Err("not registered"));
+    }
+    // The recorded text is what would be written: v2's file shows the period beside a quota.
+    let two_fields = resource == Resource::CfsQuota && row.text("cgroup") == "v2";
+    let text = format!("{}{}", row.text("value"), if two_fields { " 100000" } else { "" });
+    let parsed = host.parse(resource, &text);
+    let valid = parsed.is_ok_and(|value| host.check(resource, &value).is_ok());
+    match row.defect.as_deref() {
+        // v1's cap on burst is the reference's own: the kernel takes more.
+        Some("Q17") => row.compare_with(&json!(true), &json!(valid)),
+        _ => row.compare(Ok::<_, String>(json!({ "valid": valid }))),
+    }
+}
+
+#[test]
+fn vector_valuecheck() {
+    set::check("valuecheck", &[("value_check", 103, value_check)]);
+}

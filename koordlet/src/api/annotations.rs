@@ -1,1 +1,183 @@
-//! Placeholder.
+//! Annotations with a JSON value, typed. An error names the key; an absent or empty annotation is `None`.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::keys;
+use super::null_default;
+use super::pod::{Pod, ResourceList, ResourceRequirements};
+use super::topology::{CpuManagerPolicy, NodeReservation, SystemQosResource};
+use crate::cpuset::{CpuSet, CpuSetError};
+
+/// Annotations of any object.
+pub type Annotations = BTreeMap<String, String>;
+
+/// An annotation whose value cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("annotation {key} cannot be read")]
+pub struct AnnotationError {
+    /// The annotation.
+    pub key: &'static str,
+    /// The cause.
+    #[source]
+    pub source: AnnotationCause,
+}
+
+/// What is wrong with an annotation.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnotationCause {
+    /// It is not the JSON that is expected.
+    #[error("not the expected JSON")]
+    Json(#[source] serde_json::Error),
+    /// A CPU list in it is malformed.
+    #[error("a CPU list is malformed")]
+    Cpus(#[source] CpuSetError),
+}
+
+/// `scheduling.koordinator.sh/resource-status`: what the scheduler allocated to a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceStatus {
+    /// CPU list; empty without one.
+    #[serde(deserialize_with = "null_default")]
+    pub cpuset: String,
+    /// Resources taken from each NUMA node.
+    #[serde(deserialize_with = "null_default")]
+    pub numa_node_resources: Vec<NumaNodeResource>,
+}
+
+impl ResourceStatus {
+    /// The CPU list, empty without one.
+    pub fn cpus(&self) -> Result<CpuSet, AnnotationError> {
+        self.cpuset.parse().map_err(|error| AnnotationError {
+            key: keys::RESOURCE_STATUS,
+            source: AnnotationCause::Cpus(error),
+        })
+    }
+}
+
+/// Resources taken from one NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NumaNodeResource {
+    /// NUMA node id.
+    #[serde(deserialize_with = "null_default")]
+    pub node: u32,
+    /// Amounts by resource name.
+    #[serde(deserialize_with = "null_default")]
+    pub resources: ResourceList,
+}
+
+/// `node.koordinator.sh/extended-resource-spec`: batch resources of each container, from the webhook.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtendedResourceSpec {
+    /// Requests and limits by container name.
+    #[serde(deserialize_with = "null_default")]
+    pub containers: BTreeMap<String, ResourceRequirements>,
+}
+
+/// A pod's resource-status annotation.
+pub fn resource_status(pod: &Pod) -> Result<Option<ResourceStatus>, AnnotationError> {
+    parse(&pod.metadata.annotations, keys::RESOURCE_STATUS)
+}
+
+/// A pod's extended resource spec; one without containers counts as absent (hooks.md 8.3).
+pub fn extended_resource_spec(pod: &Pod) -> Result<Option<ExtendedResourceSpec>, AnnotationError> {
+    let spec: Option<ExtendedResourceSpec> = parse(&pod.metadata.annotations, keys::EXTENDED_RESOURCE_SPEC)?;
+    Ok(spec.filter(|spec| !spec.containers.is_empty()))
+}
+
+/// The node's reservation, from the annotations of Node or NodeResourceTopology.
+pub fn node_reservation(annotations: &Annotations) -> Result<Option<NodeReservation>, AnnotationError> {
+    parse(annotations, keys::NODE_RESERVATION)
+}
+
+/// The SYSTEM class's CPUs, from the annotations of Node or NodeResourceTopology.
+pub fn system_qos_resource(annotations: &Annotations) -> Result<Option<SystemQosResource>, AnnotationError> {
+    parse(annotations, keys::SYSTEM_QOS_RESOURCE)
+}
+
+/// The kubelet's CPU manager policy, from the annotations of NodeResourceTopology.
+pub fn cpu_manager_policy(annotations: &Annotations) -> Result<Option<CpuManagerPolicy>, AnnotationError> {
+    parse(annotations, keys::CPU_MANAGER_POLICY)
+}
+
+/// Reads one annotation; JSON `null` is the type's default, as for Go's decoder.
+fn parse<T: DeserializeOwned + Default>(
+    annotations: &Annotations,
+    key: &'static str,
+) -> Result<Option<T>, AnnotationError> {
+    let Some(text) = annotations.get(key).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let error = |error| AnnotationError { key, source: AnnotationCause::Json(error) };
+    // A derived struct would also read a list, field by field.
+    if text.trim_start().starts_with('[') {
+        return Err(error(serde::de::Error::custom("a list, where an object is expected")));
+    }
+    let value: Option<T> = serde_json::from_str(text).map_err(error)?;
+    Ok(Some(value.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    fn pod(key: &str, text: &str) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.annotations.insert(key.into(), text.into());
+        pod
+    }
+
+    #[test]
+    fn a_resource_status_has_cpus_and_numa_amounts() {
+        let text = r#"{"cpuset":"0-3","numaNodeResources":[{"node":1,"resources":{"cpu":"4"}}],"new":1}"#;
+        let status = resource_status(&pod(keys::RESOURCE_STATUS, text)).unwrap().unwrap();
+        assert_eq!(status.cpus().unwrap().to_string(), "0-3");
+        assert_eq!(status.numa_node_resources[0].node, 1);
+        assert_eq!(status.numa_node_resources[0].resources["cpu"].milli(), 4000);
+        let absent = resource_status(&Pod::default()).unwrap();
+        assert!(absent.is_none() && resource_status(&pod(keys::RESOURCE_STATUS, "")).unwrap().is_none());
+        let nulls = resource_status(&pod(keys::RESOURCE_STATUS, r#"{"cpuset":null}"#)).unwrap();
+        assert_eq!(nulls, Some(ResourceStatus::default()));
+        assert_eq!(resource_status(&pod(keys::RESOURCE_STATUS, "null")).unwrap(), nulls);
+    }
+
+    #[test]
+    fn errors_name_the_key_and_have_a_cause() {
+        for text in ["{", "[]", r#"{"cpuset":5}"#] {
+            let error = resource_status(&pod(keys::RESOURCE_STATUS, text)).unwrap_err();
+            assert!(error.to_string().contains(keys::RESOURCE_STATUS), "{error}");
+            assert!(error.source().and_then(Error::source).is_some());
+        }
+        let bad_list = resource_status(&pod(keys::RESOURCE_STATUS, r#"{"cpuset":"0-"}"#)).unwrap().unwrap();
+        assert!(bad_list.cpus().unwrap_err().to_string().contains(keys::RESOURCE_STATUS));
+    }
+
+    #[test]
+    fn an_extended_spec_without_containers_counts_as_absent() {
+        for text in ["{}", r#"{"containers":{}}"#, r#"{"containers":null}"#, "null"] {
+            assert!(extended_resource_spec(&pod(keys::EXTENDED_RESOURCE_SPEC, text)).unwrap().is_none());
+        }
+        let text = r#"{"containers":{"a":{"limits":{"kubernetes.io/batch-cpu":"1k"}}}}"#;
+        let spec = extended_resource_spec(&pod(keys::EXTENDED_RESOURCE_SPEC, text)).unwrap().unwrap();
+        assert_eq!(spec.containers["a"].limits[keys::BATCH_CPU].value(), 1000);
+    }
+
+    #[test]
+    fn node_annotations_read() {
+        let text = r#"{"resources":{"cpu":"2"},"reservedCPUs":"0-1","applyPolicy":"ReservedCPUsOnly"}"#;
+        let annotations = pod(keys::NODE_RESERVATION, text).metadata.annotations;
+        let reservation = node_reservation(&annotations).unwrap().unwrap();
+        assert_eq!((reservation.reserved_cpus.as_str(), reservation.resources["cpu"].value()), ("0-1", 2));
+        let annotations = pod(keys::SYSTEM_QOS_RESOURCE, r#"{"cpuset":"7"}"#).metadata.annotations;
+        let system = system_qos_resource(&annotations).unwrap().unwrap();
+        assert_eq!((system.cpuset.as_str(), system.cpuset_exclusive), ("7", None));
+        let text = r#"{"policy":"static","options":{"full-pcpus-only":"true"},"reservedCPUs":"0"}"#;
+        let annotations = pod(keys::CPU_MANAGER_POLICY, text).metadata.annotations;
+        assert_eq!(cpu_manager_policy(&annotations).unwrap().unwrap().policy, "static");
+    }
+}

@@ -20,6 +20,8 @@ pub const CPU_NORMALIZATION_RATIO: &str = "node.koordinator.sh/cpu-normalization
 pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
 /// Resource name: native CPU.
 pub const CPU: &str = "cpu";
+/// Resource name: bytes of memory.
+pub const MEMORY: &str = "memory";
 /// Resource name: batch CPU, whole milli-cores.
 pub const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 /// Resource name: batch memory, bytes.
@@ -28,3 +30,5 @@ pub const BATCH_MEMORY: &str = "kubernetes.io/batch-memory";
 pub const MID_CPU: &str = "kubernetes.io/mid-cpu";
 /// Resource name: mid memory, bytes.
 pub const MID_MEMORY: &str = "kubernetes.io/mid-memory";
+/// Annotation of a mirror pod: UID of the static pod that it mirrors.
+pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";

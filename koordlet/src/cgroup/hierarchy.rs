@@ -28,6 +28,14 @@ impl Hierarchy {
         &self.root
     }
 
+    /// Its version, for people.
+    pub fn version_name(&self) -> &'static str {
+        match self.version {
+            CgroupVersion::V1 => "cgroup v1",
+            CgroupVersion::V2 => "cgroup v2",
+        }
+    }
+
     /// Its version.
     pub(super) fn version(&self) -> CgroupVersion {
         self.version

@@ -252,6 +252,12 @@ impl Resource {
         }
     }
 
+    /// Its name: that of its v1 file, or of its v2 file where v1 has none.
+    pub fn v1_name(self) -> &'static str {
+        let file = self.file(CgroupVersion::V1).or_else(|| self.file(CgroupVersion::V2));
+        file.map_or("", |file| file.name)
+    }
+
     /// The resource named after the v1 file `name`.
     pub fn from_v1_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|resource| {

@@ -29,6 +29,19 @@ pub enum Owner {
 }
 
 impl Owner {
+    /// Its name in texts for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KubeletExclusive => "kubelet exclusive CPUs",
+            Self::BatchResource => "batch resource",
+            Self::CpuNormalization => "CPU normalization",
+            Self::CpuSuppress => "CPU suppress",
+            Self::PodSpec => "pod spec",
+            Self::BePool => "BE pool",
+            Self::BeUnlimited => "BE unlimited",
+        }
+    }
+
     /// Whether claims of this owner are only what a withdrawn claim falls back to.
     pub fn is_baseline(self) -> bool {
         matches!(self, Self::PodSpec | Self::BePool | Self::BeUnlimited)

@@ -1,7 +1,16 @@
 //! Every wish for one kernel setting, with owner and reason, combined to one decision each. Pure: no
 //! clock, no file, no socket. Nobody writes; each part claims, and the executor makes the plan true.
 
+mod baseline;
 pub mod claim;
+mod class;
 pub mod combine;
+pub mod explain;
+pub mod native;
 pub mod plan;
+mod pod;
+mod resize;
+mod subtree;
 pub mod target;
+#[cfg(test)]
+pub(crate) mod testing;

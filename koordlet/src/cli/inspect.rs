@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::OutputFormat;
+use crate::config::settings::Output;
 use crate::host::numa::NodeNumaInfo;
 use crate::host::roots::Roots;
 use crate::host::topology::NodeCpuInfo;
@@ -32,11 +32,11 @@ impl NodeFacts {
 }
 
 /// Prints the facts of this machine.
-pub fn run(roots: &Roots, output: OutputFormat) -> anyhow::Result<ExitCode> {
+pub fn run(roots: &Roots, output: Output) -> anyhow::Result<ExitCode> {
     let facts = NodeFacts::read(roots)?;
     let text = match output {
-        OutputFormat::Json => serde_json::to_string_pretty(&facts)?,
-        OutputFormat::Text => table(&facts)?,
+        Output::Json => serde_json::to_string_pretty(&facts)?,
+        Output::Text => table(&facts)?,
     };
     super::answer(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -2,23 +2,11 @@
 
 use std::io::{self, Write as _};
 
-use clap::ValueEnum;
-
 pub mod doctor;
 pub mod explain;
 pub mod inspect;
 pub mod restore;
 pub mod run;
-
-/// How a verb answers (`-o`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// For people; may change.
-    #[default]
-    Text,
-    /// For scripts; names are fixed.
-    Json,
-}
 
 /// Writes a verb's answer to stdout. A reader that has gone (`| head`) is an error like any other, not a panic.
 fn answer(text: &str) -> io::Result<()> {

@@ -6,5 +6,6 @@ mod lscpu;
 pub mod meminfo;
 pub mod numa;
 pub mod offers;
+pub mod probe_group;
 pub mod roots;
 pub mod topology;

@@ -3,5 +3,7 @@
 pub mod cgroup_watch;
 pub mod collect;
 pub mod file_usage;
+mod groups;
+mod memory;
 pub mod procfs;
 mod rate;

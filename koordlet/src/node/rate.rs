@@ -49,11 +49,6 @@ impl Recent {
         self.readings.push(reading);
     }
 
-    /// Forgets all readings.
-    pub(super) fn clear(&mut self) {
-        self.readings.clear();
-    }
-
     /// Use between the last reading and the one whose age comes nearest to 200 ms; `None` unless that is 100
     /// to 400 ms old.
     pub(super) fn usage(&self, cpus: u32) -> Option<NanoCpu> {

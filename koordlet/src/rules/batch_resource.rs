@@ -1,1 +1,143 @@
-//! Placeholder.
+//! BatchResource: best-effort pods hold what their batch resources say (hooks.md 8.3). Acts on pods labelled
+//! BE that name batch resources; all others stay as the kubelet set them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::batch_spec::{BatchAmounts, BatchSums};
+use super::ratio::{RatioError, RatioRule};
+use super::rule_pod::{RulePod, RuleTarget};
+use super::wishes::{ReasonKey, Wishes};
+use crate::api::qos::QosClass;
+use crate::cgroup::resource::Resource;
+use crate::cgroup::value::Value;
+use crate::claims::claim::{Owner, Reason};
+use crate::state::slo::{CpuSuppressPolicy, SuppressPolicy};
+use crate::units::{CfsQuota, CpuShares, MemoryLimit, MilliCpu};
+
+/// The rule: the node's ratio, and whether batch limits become quotas at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BatchResource {
+    ratio: RatioRule,
+    node_seen: bool,
+    /// `None` before the first NodeSLO, when quotas are on.
+    quota_on: Option<bool>,
+}
+
+impl BatchResource {
+    /// Name of the plugin in notices.
+    pub const NAME: &'static str = "BatchResource";
+    /// Name in notices of the part that follows the NodeSLO, as the reference registers it.
+    pub const SLO_RULE: &'static str = "BatchResource (nodeSLO)";
+    /// Name in notices of the part that follows the Node.
+    pub const NODE_RULE: &'static str = "BatchResource (nodeMeta)";
+
+    /// Takes the node's normalization ratio, which scales batch quotas whatever the CPUNormalization gate
+    /// says. Returns whether the rule changed; the first good one always does (hooks.md 5).
+    pub fn update_ratio(&mut self, annotation: Option<&str>) -> Result<bool, RatioError> {
+        let changed = self.ratio.update(annotation)?;
+        Ok(!std::mem::replace(&mut self.node_seen, true) || changed)
+    }
+
+    /// Takes the suppress policy. Under `cfsQuota` the best-effort directory carries a quota itself, so pods
+    /// and containers are lifted. Returns whether the rule changed; the first policy always does.
+    pub fn update_policy(&mut self, policy: &CpuSuppressPolicy) -> bool {
+        let on = !(policy.enable && policy.policy == SuppressPolicy::CfsQuota);
+        self.quota_on.replace(on) != Some(on)
+    }
+
+    /// Whether batch limits become quotas.
+    pub fn quota_enabled(&self) -> bool {
+        self.quota_on.unwrap_or(true)
+    }
+
+    /// Wishes shares, quota and memory limit for one target, the table of hooks.md 8.3.
+    pub fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
+        if pod.entry().qos != Some(QosClass::Be) || !pod.is_active() {
+            return;
+        }
+        let (sums, of_pod) = match target {
+            RuleTarget::Pod(_) => (pod.batch().sums(), true),
+            RuleTarget::Container(container) => {
+                (pod.batch().container(container).map(BatchSums::from), false)
+            }
+        };
+        if let Some(sums) = sums {
+            self.wish_values(sums, of_pod, wishes);
+        }
+    }
+
+    fn wish_values(&self, sums: BatchSums, of_pod: bool, wishes: &mut Wishes) {
+        let key = |resource, figure| ReasonKey { owner: Owner::BatchResource, resource, of_pod, figure };
+        let whose = if of_pod { "the pod's" } else { "the container's" };
+
+        let request = sums.cpu_request;
+        let shares = Value::Shares(CpuShares::from_milli(MilliCpu(request)));
+        wishes.push(key(Resource::CpuShares, Some(request)), shares, || Reason {
+            text: format!("{whose} batch-cpu request of {request}m (hooks.md 8.3)"),
+            inputs: BTreeMap::from([("batchCpuRequest", request.to_string())]),
+        });
+
+        let limit = sums.cpu_limit.filter(|_| self.quota_enabled());
+        let unscaled = limit.map_or(CfsQuota::Unlimited, |limit| CfsQuota::from_milli(MilliCpu(limit)));
+        let quota = Value::Quota(self.ratio.scale(unscaled));
+        wishes.push(key(Resource::CfsQuota, limit), quota, || self.quota_reason(limit, unscaled, of_pod));
+
+        let memory = sums.memory_limit.and_then(|bytes| u64::try_from(bytes).ok());
+        let value = Value::Memory(memory.map_or(MemoryLimit::Unlimited, MemoryLimit::Bytes));
+        wishes.push(key(Resource::MemoryLimit, sums.memory_limit), value, || match memory {
+            Some(bytes) => Reason {
+                text: format!("{whose} batch-memory limit of {bytes} bytes (hooks.md 8.3)"),
+                inputs: BTreeMap::from([("batchMemoryLimit", bytes.to_string())]),
+            },
+            None => Reason { text: no_limit(of_pod, "batch-memory"), inputs: BTreeMap::new() },
+        });
+    }
+
+    fn quota_reason(&self, limit: Option<i64>, unscaled: CfsQuota, of_pod: bool) -> Reason {
+        let Some(limit) = limit else {
+            let text = if self.quota_enabled() {
+                no_limit(of_pod, "batch-cpu")
+            } else {
+                "the suppress policy cfsQuota limits the best-effort directory itself (hooks.md 8.3)"
+                    .to_owned()
+            };
+            return Reason { text, inputs: BTreeMap::new() };
+        };
+        let whose = if of_pod { "the pod's" } else { "the container's" };
+        let mut inputs = BTreeMap::from([("batchCpuLimit", limit.to_string())]);
+        let text = match self.ratio.ratio() {
+            Some(ratio) if ratio.scale(unscaled) != unscaled => {
+                inputs.insert("ratio", ratio.to_string());
+                format!("{whose} batch-cpu limit of {limit}m, ceil({unscaled} / {ratio}) (hooks.md 8.3)")
+            }
+            _ => format!("{whose} batch-cpu limit of {limit}m (hooks.md 8.3)"),
+        };
+        Reason { text, inputs }
+    }
+}
+
+fn no_limit(of_pod: bool, resource: &str) -> String {
+    if of_pod {
+        format!("a container of the pod has no {resource} limit (hooks.md 8.3)")
+    } else {
+        format!("the container has no {resource} limit (hooks.md 8.3)")
+    }
+}
+
+impl From<BatchAmounts> for BatchSums {
+    fn from(amounts: BatchAmounts) -> Self {
+        Self {
+            cpu_request: amounts.cpu_request.unwrap_or(0),
+            cpu_limit: amounts.cpu_limit,
+            memory_limit: amounts.memory_limit,
+        }
+    }
+}
+
+impl fmt::Display for BatchResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quota = if self.quota_enabled() { "on" } else { "off" };
+        write!(f, "{}, quota {quota}", self.ratio)
+    }
+}

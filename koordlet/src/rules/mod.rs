@@ -1,5 +1,21 @@
 //! Rule plugins: from target and parsed rule to claims. Pure. One function each, for the reconciler, the
 //! callbacks and the hook server alike.
+//!
+//! A rule is parsed from an object (Node, NodeSLO); a text that cannot be parsed leaves the last good rule in
+//! force and is told once (hooks.md 5). What a rule wishes for a pod or container depends on the rule and the
+//! pod alone, so that the hook server gets, for a container that has no directory yet, the very values that
+//! the reconciler claims for it afterwards.
 
 pub mod batch_resource;
+mod batch_spec;
 pub mod cpu_normalization;
+#[cfg(test)]
+mod examples;
+mod go_float;
+pub mod ratio;
+pub mod rule_pod;
+pub mod rule_set;
+pub mod wishes;
+
+pub use rule_pod::{RulePod, RuleTarget};
+pub use rule_set::{RuleGates, RuleNotice, Rules};

@@ -3,19 +3,18 @@
 //! notice. What follows from them together is in `topology`.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use super::cpu_manager::CpuManagerState;
 use super::pods::PodEntry;
 use super::reserve::reserve_cpus;
 use super::topology::{KubeletCpuPolicy, TopologyInput};
+use crate::api::annotations::{self, AnnotationError, Annotations};
 use crate::api::keys;
 use crate::api::qos::QosClass;
-use crate::api::topology::{CpuManagerPolicy, NodeReservation, SystemQosResource};
+use crate::api::topology::NodeReservation;
 use crate::cpuset::CpuSet;
 use crate::units::MilliCpu;
 
@@ -55,20 +54,12 @@ impl Allocations {
     }
 }
 
-/// The part of a pod's resource-status annotation that names CPUs.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct AllocatedCpus {
-    cpuset: Option<String>,
-}
-
 /// CPUs that the scheduler gave to one pod: `cpuset` of its resource-status annotation, empty without one.
-/// The error names the annotation's fault.
-pub fn allocated_cpus(pod: &PodEntry) -> Result<CpuSet, String> {
-    let text = pod.pod.metadata.annotations.get(keys::RESOURCE_STATUS).filter(|text| !text.is_empty());
-    let Some(text) = text else { return Ok(CpuSet::new()) };
-    let status: AllocatedCpus = parse_json(text)?;
-    status.cpuset.unwrap_or_default().parse().map_err(|error| format!("cpuset: {error}"))
+pub fn allocated_cpus(pod: &PodEntry) -> Result<CpuSet, AnnotationError> {
+    match annotations::resource_status(&pod.pod)? {
+        Some(status) => status.cpus(),
+        None => Ok(CpuSet::new()),
+    }
 }
 
 /// Reads the sources and keeps the faults.
@@ -103,14 +94,13 @@ impl<'a> CpuSources<'a> {
         self.input.node.is_none() && self.input.overrides.is_none()
     }
 
-    /// An annotation of the topology object, else of the Node, with the object's name. Empty text counts as
-    /// absent.
-    fn annotation(&self, key: &str) -> Option<(&'static str, &str)> {
-        let topology = self.input.overrides.and_then(|annotations| annotations.get(key));
-        let node = self.input.node.and_then(|node| node.metadata.annotations.get(key));
-        let found = topology.map(|text| (TOPOLOGY_OBJECT, text)).into_iter();
-        let mut found = found.chain(node.map(|text| (NODE, text)));
-        found.find(|(_, text)| !text.is_empty()).map(|(object, text)| (object, text.as_str()))
+    /// The annotations of the topology object if `key` is there, else the Node's, with the object's name.
+    /// Empty text counts as absent.
+    fn annotations(&self, key: &str) -> Option<(&'static str, &Annotations)> {
+        let node = self.input.node.map(|node| &node.metadata.annotations);
+        let objects = [(TOPOLOGY_OBJECT, self.input.overrides), (NODE, node)];
+        let mut objects = objects.into_iter().filter_map(|(name, object)| Some((name, object?)));
+        objects.find(|(_, object)| object.get(key).is_some_and(|text| !text.is_empty()))
     }
 
     /// The reserved CPUs; collection.md 10.3. An amount of a topology object names no CPUs.
@@ -119,10 +109,12 @@ impl<'a> CpuSources<'a> {
         if self.no_objects() {
             return last;
         }
-        let Some((object, text)) = self.annotation(keys::NODE_RESERVATION) else {
+        let Some((object, annotations)) = self.annotations(keys::NODE_RESERVATION) else {
             return CpuSet::new();
         };
-        let cpus = parse_json(text).and_then(|reservation: NodeReservation| {
+        let reservation = annotations::node_reservation(annotations);
+        let cpus = reservation.map_err(|error| problem(&error)).and_then(|reservation| {
+            let reservation = reservation.unwrap_or_default();
             let by_amount = object == NODE && reservation.reserved_cpus.is_empty();
             if by_amount { self.cpus_for(&reservation) } else { listed(&reservation) }
         });
@@ -141,9 +133,9 @@ impl<'a> CpuSources<'a> {
     pub(super) fn reserved_amount(&self) -> MilliCpu {
         let last = self.input.previous.map(|last| last.reserved_amount).unwrap_or_default();
         let Some(node) = self.input.node else { return last };
-        let text = node.metadata.annotations.get(keys::NODE_RESERVATION).filter(|text| !text.is_empty());
-        let Some(text) = text else { return MilliCpu(0) };
-        let amount = parse_json(text).and_then(|reservation: NodeReservation| {
+        let reservation = annotations::node_reservation(&node.metadata.annotations);
+        let amount = reservation.map_err(|error| problem(&error)).and_then(|reservation| {
+            let Some(reservation) = reservation else { return Ok(MilliCpu(0)) };
             if reservation.reserved_cpus.is_empty() {
                 let amount = reservation.resources.get(keys::CPU).map(|amount| amount.milli_cpu());
                 return Ok(amount.unwrap_or_default().max(MilliCpu(0)));
@@ -160,10 +152,12 @@ impl<'a> CpuSources<'a> {
         if self.no_objects() {
             return last;
         }
-        let Some((object, text)) = self.annotation(keys::SYSTEM_QOS_RESOURCE) else {
+        let Some((object, annotations)) = self.annotations(keys::SYSTEM_QOS_RESOURCE) else {
             return CpuSet::new();
         };
-        let parsed = parse_json(text).and_then(|system: SystemQosResource| {
+        let system = annotations::system_qos_resource(annotations);
+        let parsed = system.map_err(|error| problem(&error)).and_then(|system| {
+            let system = system.unwrap_or_default();
             let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
             Ok(if system.cpuset_exclusive.unwrap_or(true) { cpus } else { CpuSet::new() })
         });
@@ -193,12 +187,13 @@ impl<'a> CpuSources<'a> {
     /// The kubelet's policy: of the topology object, else of its configuration, else of its state file.
     pub(super) fn policy(&mut self, manager: &CpuManagerState) -> KubeletCpuPolicy {
         let kubelet = self.input.kubelet.policy.or(manager.policy).unwrap_or_default();
-        let text = self.input.overrides.and_then(|annotations| annotations.get(keys::CPU_MANAGER_POLICY));
-        let Some(text) = text.filter(|text| !text.is_empty()) else { return kubelet };
-        match parse_json::<CpuManagerPolicy>(text) {
-            Ok(annotation) => KubeletCpuPolicy::parse(&annotation.policy).unwrap_or(kubelet),
-            Err(problem) => {
-                self.notice(TOPOLOGY_OBJECT, keys::CPU_MANAGER_POLICY, problem);
+        let Some(overrides) = self.input.overrides else { return kubelet };
+        match annotations::cpu_manager_policy(overrides) {
+            Ok(annotation) => {
+                annotation.and_then(|named| KubeletCpuPolicy::parse(&named.policy)).unwrap_or(kubelet)
+            }
+            Err(error) => {
+                self.notice(TOPOLOGY_OBJECT, keys::CPU_MANAGER_POLICY, problem(&error));
                 self.input.previous.map_or(KubeletCpuPolicy::Unknown, |last| last.kubelet_policy)
             }
         }
@@ -213,10 +208,10 @@ impl<'a> CpuSources<'a> {
                 Ok(cpus) => {
                     allocations.by_pod.insert(Arc::clone(uid), (pod.qos, cpus));
                 }
-                Err(problem) => {
+                Err(error) => {
                     let meta = &pod.pod.metadata;
                     let object = format!("pod {}/{}", meta.namespace, meta.name);
-                    self.notice(&object, keys::RESOURCE_STATUS, problem);
+                    self.notice(&object, keys::RESOURCE_STATUS, problem(&error));
                 }
             }
         }
@@ -229,6 +224,13 @@ fn listed(reservation: &NodeReservation) -> Result<CpuSet, String> {
     reservation.reserved_cpus.parse().map_err(|error| format!("reservedCPUs: {error}"))
 }
 
-fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("not the expected JSON: {error}"))
+/// The causes of an error in one line; the notice itself names the annotation.
+fn problem(error: &AnnotationError) -> String {
+    let mut text = error.source.to_string();
+    let mut cause = error.source.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

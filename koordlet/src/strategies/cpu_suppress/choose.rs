@@ -21,7 +21,7 @@ pub struct CpuChoice {
     /// CPUs that the amount asks for, at least `MIN_CPUS`.
     pub wanted: usize,
     /// Most CPUs in this step, where that is fewer than wanted: the CPUs before plus a tenth of the node's.
-    pub growth_limit: Option<usize>,
+    pub limit: Option<usize>,
     /// CPUs that BE may use at all.
     pub allowed: usize,
     /// How many of the chosen ones belong to LSR pods.
@@ -37,22 +37,25 @@ pub fn wanted_cpus(amount: MilliCpu) -> usize {
 /// the set grows by at most a tenth of the node's CPUs and shrinks without a limit. With fewer CPUs allowed
 /// than wanted all of them are taken (Q3). `None` if no CPU is allowed (Q2).
 pub fn choose_cpus(amount: MilliCpu, before: Option<usize>, topology: &Topology) -> Option<CpuChoice> {
+    let step = topology.cpus.len().div_ceil(10);
+    choose_at_most(amount, before.map(|before| before.saturating_add(step).max(MIN_CPUS)), topology)
+}
+
+/// The same with a given upper limit of the number of CPUs.
+pub fn choose_at_most(amount: MilliCpu, limit: Option<usize>, topology: &Topology) -> Option<CpuChoice> {
     let (lsr, shared): (Vec<CpuInfo>, Vec<CpuInfo>) = topology
         .cpus
         .iter()
         .filter(|info| topology.be_pool.contains(info.cpu))
         .partition(|info| topology.lsr.contains(info.cpu));
     let allowed = lsr.len() + shared.len();
-
     let wanted = wanted_cpus(amount);
-    let step = topology.cpus.len().div_ceil(10);
-    let limit = before.map(|before| before.saturating_add(step).max(MIN_CPUS));
-    let growth_limit = limit.filter(|limit| *limit < wanted);
-    let count = growth_limit.unwrap_or(wanted).min(allowed);
+    let limit = limit.filter(|limit| *limit < wanted);
+    let count = limit.unwrap_or(wanted).min(allowed);
 
     let from_lsr = (count * lsr.len()).checked_div(allowed)?;
     let cpus = pick(from_lsr, &lsr).into_iter().chain(pick(count - from_lsr, &shared)).collect();
-    Some(CpuChoice { cpus, wanted, growth_limit, allowed, from_lsr })
+    Some(CpuChoice { cpus, wanted, limit, allowed, from_lsr })
 }
 
 /// Picks `count` CPUs in order of choice, or all if there are fewer: whole cores first, spread evenly over
@@ -171,7 +174,7 @@ mod tests {
     fn w2_whole_cores_are_spread_over_the_sockets() {
         let choice = choose_cpus(MilliCpu(4500), Some(4), &topology(machine(16), "0-1", "")).unwrap();
         assert_eq!(choice.cpus.to_string(), "2-3,8-10");
-        assert_eq!((choice.wanted, choice.from_lsr, choice.growth_limit), (5, 0, None));
+        assert_eq!((choice.wanted, choice.from_lsr, choice.limit), (5, 0, None));
     }
 
     #[test]

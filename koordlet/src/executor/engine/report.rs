@@ -1,0 +1,98 @@
+//! What `koordlet explain` shows.
+
+use super::super::report::{ClaimReport, TargetReport, TargetState};
+use super::Engine;
+use super::track::{Standing, Track};
+use crate::cgroup::value::Value;
+use crate::claims::claim::Wish;
+use crate::claims::plan::{Decision, Desired};
+use crate::claims::target::Target;
+
+impl Engine {
+    /// One report a target of the plan. Reads the files of those that are not held, whose text is not known.
+    pub fn explain(&self) -> Vec<TargetReport> {
+        self.plan.entries.iter().map(|(target, desired)| self.explain_one(target, desired)).collect()
+    }
+
+    fn explain_one(&self, target: &Target, desired: &Desired) -> TargetReport {
+        let track = self.tracks.get(target);
+        let standing = track.map_or(&Standing::Unseen, |track| &track.standing);
+        let (state, detail) = self.state(desired, standing, track);
+        TargetReport {
+            path: self.parts.files.shown_path(target),
+            cgroup_id: track.and_then(|track| track.id),
+            value: self.shown_value(target, desired, standing, track),
+            state,
+            owner: desired.owner,
+            reason: desired.reason.text.clone(),
+            inputs: desired.reason.inputs.clone(),
+            replaced: self.parts.ledger.get(target).map(|entry| entry.original.value.clone()),
+            claims: self.claims(target, desired),
+            detail,
+        }
+    }
+
+    fn state(
+        &self,
+        desired: &Desired,
+        standing: &Standing,
+        track: Option<&Track>,
+    ) -> (TargetState, Option<String>) {
+        let note = || track.and_then(|track| track.note.clone());
+        if self.released {
+            return (TargetState::Left, Some("everything was put back".to_owned()));
+        }
+        if desired.decision == Decision::Leave {
+            return (TargetState::Left, None);
+        }
+        match standing {
+            Standing::Held => (TargetState::Held, note()),
+            Standing::DryRun => (TargetState::DryRun, note()),
+            Standing::Unseen => (TargetState::Pending, None),
+            Standing::Waiting(why) => (TargetState::Pending, Some(why.clone())),
+            Standing::Left(why) => (TargetState::Left, why.map(str::to_owned)),
+            Standing::Refused => {
+                let detail = track.and_then(|track| track.refusal.as_ref()).map(|refusal| {
+                    format!("{:?} refused {} times: {}", refusal.wished, refusal.attempts, refusal.answer)
+                });
+                (TargetState::Refused, detail)
+            }
+        }
+    }
+
+    /// What the file holds where it is held or left alone, else what is wished.
+    fn shown_value(
+        &self,
+        target: &Target,
+        desired: &Desired,
+        standing: &Standing,
+        track: Option<&Track>,
+    ) -> Option<String> {
+        let Target::Cgroup { dir, resource } = target;
+        match (&desired.decision, standing) {
+            (Decision::Hold(_), Standing::Held) => track.and_then(|track| track.text.clone()),
+            (Decision::Hold(value), _) => Some(self.kernel_text(target, value)),
+            (Decision::Leave | Decision::Release(_), _) => self.parts.backend.read(dir, *resource).ok(),
+        }
+    }
+
+    fn claims(&self, target: &Target, desired: &Desired) -> Vec<ClaimReport> {
+        let claims = desired.claims.iter().enumerate();
+        claims
+            .map(|(index, claim)| ClaimReport {
+                owner: claim.owner,
+                value: match &claim.wish {
+                    Wish::Hold(value) => Some(self.kernel_text(target, value)),
+                    Wish::Leave => None,
+                },
+                reason: claim.reason.text.clone(),
+                won: index == 0,
+            })
+            .collect()
+    }
+
+    fn kernel_text(&self, target: &Target, value: &Value) -> String {
+        let Target::Cgroup { resource, .. } = target;
+        self.parts.files.text(*resource, value, None).unwrap_or_else(|_| value.to_string())
+    }
+}

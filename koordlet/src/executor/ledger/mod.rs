@@ -1,0 +1,327 @@
+//! What was there before us: one line for each target that we changed, on disk before the first write, so
+//! that a withdrawn claim can be undone also after a crash (design.md 2).
+//!
+//! A file of JSON lines in the run directory. It is only appended to: a line records a target (the last line
+//! of a target counts) or forgets it. When too many lines are dead, the living ones are written to a new file
+//! that is renamed over the old one. No `fsync`: after a crash of the machine the boot id differs and nothing
+//! in it is of use, and after a crash of the agent the page cache is still there.
+
+mod line;
+pub mod lock;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::claims::claim::Owner;
+use crate::claims::target::Target;
+
+/// File name in the run directory.
+pub const FILE: &str = "ledger";
+
+/// Dead lines beyond the living ones that are put up with before the file is written anew.
+const DEAD_LINES: usize = 256;
+
+/// Names tried for damaged pieces: `ledger.damaged.0` and so on.
+const SET_ASIDE_NAMES: u32 = 64;
+
+/// What a target held before our first write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// Kernel text.
+    pub value: String,
+    /// CFS period that belongs to a quota, in microseconds.
+    pub period: Option<u64>,
+}
+
+impl Original {
+    /// The period as the kernel counts it.
+    pub fn period_us(&self) -> Option<i64> {
+        self.period.and_then(|us| i64::try_from(us).ok())
+    }
+}
+
+/// One changed target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What.
+    pub target: Target,
+    /// Cgroup id that it was changed in.
+    pub id: u64,
+    /// Boot in which that was.
+    pub boot: String,
+    /// Whose claim holds it, or held it last.
+    pub owner: Owner,
+    /// What was there.
+    pub original: Original,
+    /// The claimed target for whose sake this one was changed, if nobody claims it itself.
+    pub cause: Option<Target>,
+}
+
+/// Why the ledger cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The file could not be read or made.
+    #[error("cannot {doing} the ledger {path}")]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A damaged piece that was set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where it is now; `None` if it could not be kept.
+    pub kept_as: Option<PathBuf>,
+    /// Number of lines.
+    pub lines: usize,
+    /// What was wrong with the first of them.
+    pub what: String,
+}
+
+/// The ledger in memory and on disk.
+#[derive(Debug)]
+pub struct Ledger {
+    entries: BTreeMap<Target, Entry>,
+    disk: Option<Disk>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    path: PathBuf,
+    file: File,
+    lines: usize,
+    /// The last write failed, maybe half-way.
+    torn: bool,
+}
+
+impl Ledger {
+    /// A ledger that leaves no trace, for dry runs.
+    pub fn in_memory() -> Self {
+        Self { entries: BTreeMap::new(), disk: None }
+    }
+
+    /// Reads the ledger of `run_dir`, or starts one. Lines that cannot be understood are set aside under
+    /// another name; the others count.
+    pub fn open(run_dir: &Path) -> Result<(Self, Option<Damage>), LedgerError> {
+        let path = run_dir.join(FILE);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(LedgerError::File { doing: "read", path, source }),
+        };
+        let read = line::read_all(&bytes);
+        let damage = (!read.damaged.is_empty()).then(|| Damage {
+            kept_as: set_aside(run_dir, &read.damaged),
+            lines: read.damaged_lines,
+            what: read.what,
+        });
+        let file = append_to(&path).map_err(|source| LedgerError::File {
+            doing: "open",
+            path: path.clone(),
+            source,
+        })?;
+        let mut ledger = Self {
+            entries: read.entries,
+            disk: Some(Disk { path: path.clone(), file, lines: read.lines, torn: false }),
+        };
+        if damage.is_some() {
+            ledger.rewrite().map_err(|source| LedgerError::File { doing: "rewrite", path, source })?;
+        }
+        Ok((ledger, damage))
+    }
+
+    /// The entry of a target.
+    pub fn get(&self, target: &Target) -> Option<&Entry> {
+        self.entries.get(target)
+    }
+
+    /// All entries, in tree order.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Records a target. On disk when it returns without an error; after an error nothing is recorded and
+    /// the target must not be written.
+    pub fn record(&mut self, entry: Entry) -> io::Result<()> {
+        self.append(&line::record(&entry))?;
+        self.entries.insert(entry.target.clone(), entry);
+        self.compact();
+        Ok(())
+    }
+
+    /// Forgets a target. If that cannot be written, the entry comes back at the next start, where it is
+    /// judged again.
+    pub fn forget(&mut self, target: &Target) -> io::Result<()> {
+        if self.entries.remove(target).is_none() {
+            return Ok(());
+        }
+        self.append(&line::forget(target))?;
+        self.compact();
+        Ok(())
+    }
+
+    /// Forgets all entries for which `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> io::Result<()> {
+        let before = self.entries.len();
+        self.entries.retain(|_, entry| keep(entry));
+        if self.entries.len() == before { Ok(()) } else { self.rewrite() }
+    }
+
+    fn append(&mut self, line: &str) -> io::Result<()> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        // What a failed write has left must not become the start of a good line.
+        let text = if disk.torn { format!("\n{line}") } else { line.to_owned() };
+        disk.torn = true;
+        disk.file.write_all(text.as_bytes())?;
+        disk.torn = false;
+        disk.lines += 1;
+        Ok(())
+    }
+
+    /// Writes the file anew if it is mostly dead lines. A failure is no loss: the old file is complete.
+    fn compact(&mut self) {
+        let alive = self.entries.len();
+        if self.disk.as_ref().is_some_and(|disk| disk.lines > 2 * alive + DEAD_LINES)
+            && let Err(error) = self.rewrite()
+        {
+            tracing::warn!(%error, "cannot compact the ledger");
+        }
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        let text: String = self.entries.values().map(line::record).collect();
+        let new = disk.path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&new, &disk.path)?;
+        disk.file = append_to(&disk.path)?;
+        disk.lines = self.entries.len();
+        disk.torn = false;
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// Keeps damaged bytes under the first free name.
+fn set_aside(run_dir: &Path, bytes: &[u8]) -> Option<PathBuf> {
+    (0..SET_ASIDE_NAMES).map(|n| run_dir.join(format!("{FILE}.damaged.{n}"))).find(|path| {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        file.is_ok_and(|mut file| file.write_all(bytes).is_ok())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::path::CgroupDir;
+    use crate::cgroup::resource::Resource;
+
+    fn entry(dir: &str, value: &str) -> Entry {
+        Entry {
+            target: Target::cgroup(&CgroupDir::new(dir).unwrap(), Resource::CfsQuota),
+            id: 42,
+            boot: "b".into(),
+            owner: Owner::CpuSuppress,
+            original: Original { value: value.into(), period: Some(50_000) },
+            cause: None,
+        }
+    }
+
+    #[test]
+    fn a_reopened_ledger_has_the_last_word_on_each_target() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ledger, damage) = Ledger::open(dir.path()).unwrap();
+        assert_eq!(damage, None);
+        ledger.record(entry("a", "1")).unwrap();
+        ledger.record(entry("b", "2")).unwrap();
+        ledger.record(Entry { owner: Owner::BatchResource, ..entry("a", "1") }).unwrap();
+        ledger.forget(&entry("b", "").target).unwrap();
+        drop(ledger);
+        let (ledger, damage) = Ledger::open(dir.path()).unwrap();
+        assert_eq!(damage, None);
+        assert_eq!(ledger.len(), 1);
+        let expected = Entry { owner: Owner::BatchResource, ..entry("a", "1") };
+        assert_eq!(ledger.get(&expected.target), Some(&expected));
+    }
+
+    #[test]
+    fn c207_a_damaged_ledger_is_set_aside_and_the_rest_counts() {
+        let good = line::record(&entry("a", "1"));
+        let torn = &line::record(&entry("b", "2"))[..20];
+        for (bytes, survivors) in [
+            (b"\xff\xfe\0garbage".to_vec(), 0),
+            (b"{}\n[]\nnull\n".to_vec(), 0),
+            (format!("{good}{torn}").into_bytes(), 1),
+            (format!("what\n{good}").into_bytes(), 1),
+            (vec![0; 4096], 0),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(dir.path().join(FILE))
+                .unwrap()
+                .write_all(&bytes)
+                .unwrap();
+            let (ledger, damage) = Ledger::open(dir.path()).unwrap();
+            assert_eq!(ledger.len(), survivors);
+            let kept = damage.unwrap().kept_as.unwrap();
+            assert!(!fs::read(kept).unwrap().is_empty());
+            let (again, damage) = Ledger::open(dir.path()).unwrap();
+            assert_eq!((again.len(), damage), (survivors, None));
+        }
+    }
+
+    #[test]
+    fn dead_lines_are_dropped_and_a_half_written_new_file_is_harmless() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
+        for round in 0..600 {
+            ledger.record(entry("a", &round.to_string())).unwrap();
+        }
+        let text = fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(text.lines().count() <= DEAD_LINES + 2);
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(dir.path().join("ledger.new"))
+            .unwrap()
+            .write_all(b"half a li")
+            .unwrap();
+        let (ledger, damage) = Ledger::open(dir.path()).unwrap();
+        assert_eq!(damage, None);
+        assert_eq!(ledger.get(&entry("a", "").target).unwrap().original.value, "599");
+    }
+
+    #[test]
+    fn an_empty_or_missing_ledger_is_a_fresh_one() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Ledger::open(dir.path()).unwrap().0.is_empty());
+        assert!(Ledger::open(dir.path()).unwrap().0.is_empty());
+        assert!(Ledger::open(&dir.path().join("no/such")).is_err());
+    }
+}

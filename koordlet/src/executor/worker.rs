@@ -1,0 +1,203 @@
+//! The executor's thread: the engine, woken by the inbox, by inotify, and by its own next deadline. It sleeps
+//! in between; nothing is polled.
+
+use std::fs::{self, DirBuilder};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
+
+use super::backend::Backend;
+use super::backend::cgroup_file::CgroupFiles;
+use super::diff::Files;
+use super::engine::{Engine, EngineParts, SlowWrites};
+use super::handle::{Ask, Executor, Inbox, NoticeSender, notices};
+use super::lane::Lanes;
+use super::ledger::lock::RunLock;
+use super::ledger::{Damage, Ledger};
+use super::report::{Notice, NoticeKind, RestoreReport};
+use super::stats::{ExecutorStats, count};
+use super::watch::{FileEvent, InotifyWatch, NoWatch, Watch};
+use super::{ExecutorConfig, ExecutorError};
+use crate::cgroup::layout::Layout;
+use crate::ebpf::events::CgroupEvent;
+use crate::units::Nanos;
+
+/// Starts the executor: takes the lock, reads the ledger, and waits for the first plan.
+pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
+    let thread_error = |source| ExecutorError::Thread { source };
+    let stats = Arc::new(ExecutorStats::default());
+    let (lock, ledger, damage) = open_run_dir(&config)?;
+    let backend: Arc<dyn Backend> = Arc::new(CgroupFiles::new(Arc::clone(&config.layout)));
+    let inbox = Arc::new(Inbox::new().map_err(thread_error)?);
+    let (sender, receiver) = notices(&stats);
+    if let Some(damage) = damage {
+        tell_damage(&damage, &config.run_dir, &stats, &sender);
+    }
+    let engine = Engine::new(EngineParts {
+        files: Files::new(Arc::clone(&config.layout), config.host_root),
+        backend: Arc::clone(&backend),
+        watch: open_watch(Arc::clone(&config.layout)),
+        ledger,
+        boot: boot_id(&config.proc),
+        dry_run: config.dry_run,
+        slow_writes: SlowWrites::Lane,
+        stats: Arc::clone(&stats),
+    });
+    let lanes = Lanes::new(backend, Arc::clone(&inbox));
+    let worker = Worker { engine, inbox: Arc::clone(&inbox), lanes, sender, _lock: lock };
+    let thread = thread::Builder::new()
+        .name("executor".to_owned())
+        .spawn(move || worker.run())
+        .map_err(thread_error)?;
+    Ok(Executor::new(inbox, stats, receiver, thread))
+}
+
+/// The lock and the ledger of the run directory; a dry run leaves no trace there.
+pub(super) fn open_run_dir(
+    config: &ExecutorConfig,
+) -> Result<(Option<RunLock>, Ledger, Option<Damage>), ExecutorError> {
+    if config.dry_run {
+        return Ok((None, Ledger::in_memory(), None));
+    }
+    let path = &config.run_dir;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(path)
+        .map_err(|source| ExecutorError::RunDir { path: path.clone(), source })?;
+    let lock = RunLock::take(path)?;
+    let (ledger, damage) = Ledger::open(path)?;
+    Ok((Some(lock), ledger, damage))
+}
+
+/// Id of this boot; empty where procfs has none (a fixture), which is one boot for ever.
+pub(super) fn boot_id(proc: &Path) -> String {
+    let text = fs::read_to_string(proc.join("sys/kernel/random/boot_id"));
+    text.map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
+fn tell_damage(damage: &Damage, run_dir: &Path, stats: &ExecutorStats, sender: &NoticeSender) {
+    count(&stats.ledger_damage);
+    let kept = damage.kept_as.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
+    let text = format!("{} damaged lines ({}) were set aside as {kept}", damage.lines, damage.what);
+    tracing::warn!(run_dir = %run_dir.display(), "ledger: {text}");
+    sender.send(Notice {
+        kind: NoticeKind::LedgerDamaged,
+        target: run_dir.join(super::ledger::FILE).display().to_string(),
+        text,
+    });
+}
+
+fn open_watch(layout: Arc<Layout>) -> Box<dyn Watch> {
+    match InotifyWatch::new(layout) {
+        Ok(watch) => Box::new(watch),
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "no inotify: raise fs.inotify.max_user_instances; foreign writes are seen by the re-check"
+            );
+            Box::new(NoWatch)
+        }
+    }
+}
+
+struct Worker {
+    engine: Engine,
+    inbox: Arc<Inbox>,
+    lanes: Lanes,
+    sender: NoticeSender,
+    _lock: Option<RunLock>,
+}
+
+impl Worker {
+    fn run(mut self) -> Option<RestoreReport> {
+        loop {
+            self.sleep();
+            let stop = self.work();
+            for notice in self.engine.take_notices() {
+                self.sender.send(notice);
+            }
+            if let Some(restore) = stop {
+                return restore.then(|| self.engine.restore_all(now()));
+            }
+            self.lanes.run(self.engine.take_slow_jobs(), self.engine.overdue_jobs());
+        }
+    }
+
+    /// Does all that waits; says whether to stop.
+    fn work(&mut self) -> Option<bool> {
+        let pending = self.inbox.take();
+        for (ticket, result) in pending.slow_done {
+            self.engine.slow_done(ticket, result, now());
+        }
+        // Births before the plan: it may already know the newborn.
+        for event in &pending.events {
+            self.engine.cgroup_event(event, now());
+        }
+        if pending.lost > 0 {
+            self.engine.cgroup_event(&CgroupEvent::Lost { count: pending.lost }, now());
+        }
+        if let Some(plan) = pending.plan {
+            self.engine.apply(plan, now());
+        }
+        for event in self.file_events() {
+            self.engine.file_event(&event, now());
+        }
+        self.engine.tick(now());
+        for ask in pending.asks {
+            self.answer(ask);
+        }
+        pending.stop
+    }
+
+    fn answer(&mut self, ask: Ask) {
+        // Whoever asked may have gone; then nobody misses the answer.
+        let _heard = match ask {
+            Ask::Explain(sender) => sender.send(self.engine.explain()).is_ok(),
+            Ask::Restore(sender) => sender.send(self.engine.restore_all(now())).is_ok(),
+            Ask::Settled(sender) => sender.send(()).is_ok(),
+        };
+    }
+
+    fn file_events(&mut self) -> Vec<FileEvent> {
+        self.engine.watch_mut().drain().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read inotify events");
+            vec![FileEvent::Overflow]
+        })
+    }
+
+    /// Waits for the inbox, for inotify, or for the engine's next deadline.
+    fn sleep(&self) {
+        let timeout = self.engine.next_deadline().map_or(PollTimeout::NONE, until);
+        let inbox = PollFd::new(self.inbox.wake_descriptor().as_fd(), PollFlags::POLLIN);
+        let inotify = self.engine.watch().descriptor().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut descriptors: Vec<PollFd<'_>> = [Some(inbox), inotify].into_iter().flatten().collect();
+        let polled = poll(&mut descriptors, timeout);
+        if let Err(errno) = polled
+            && errno != nix::errno::Errno::EINTR
+        {
+            // Without poll there is no waiting; do not spin.
+            tracing::warn!(%errno, "cannot wait for events");
+            thread::sleep(std::time::Duration::from_secs(1));
+        }
+    }
+}
+
+/// The time until `deadline`, in whole milliseconds, rounded up so that it has come then.
+fn until(deadline: Nanos) -> PollTimeout {
+    let millis = (deadline - now()).0.div_ceil(1_000_000);
+    PollTimeout::from(u16::try_from(millis).unwrap_or(u16::MAX))
+}
+
+/// `CLOCK_MONOTONIC`.
+pub(super) fn now() -> Nanos {
+    let time =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or_else(|_| nix::sys::time::TimeSpec::new(0, 0));
+    let seconds = u64::try_from(time.tv_sec()).unwrap_or(0);
+    Nanos(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec()).unwrap_or(0)))
+}

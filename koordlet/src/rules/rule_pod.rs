@@ -1,0 +1,72 @@
+//! A pod or container as the rules see it, with what several of them need worked out once.
+
+use std::cell::OnceCell;
+
+use super::batch_spec::BatchSpec;
+use crate::cgroup::path::CgroupDir;
+use crate::claims::native::NativePod;
+use crate::state::pods::{ContainerEntry, PodEntry};
+
+/// A pod that rules are asked about.
+#[derive(Debug)]
+pub struct RulePod<'a> {
+    entry: &'a PodEntry,
+    native: OnceCell<NativePod<'a>>,
+    batch: OnceCell<BatchSpec<'a>>,
+}
+
+impl<'a> RulePod<'a> {
+    /// Looks at a pod; nothing is parsed before a rule needs it.
+    pub fn new(entry: &'a PodEntry) -> Self {
+        Self { entry, native: OnceCell::new(), batch: OnceCell::new() }
+    }
+
+    /// The pod.
+    pub fn entry(&self) -> &'a PodEntry {
+        self.entry
+    }
+
+    /// Whether the pod's cgroups are in use: it has not finished. Pods whose phase nobody reports count.
+    pub(super) fn is_active(&self) -> bool {
+        self.entry.pod.is_active() || self.entry.pod.status.phase.is_empty()
+    }
+
+    pub(super) fn native(&self) -> &NativePod<'a> {
+        self.native.get_or_init(|| NativePod::new(self.entry))
+    }
+
+    pub(super) fn batch(&self) -> &BatchSpec<'a> {
+        self.batch.get_or_init(|| BatchSpec::of(self.entry))
+    }
+
+    /// The pod's directory and its containers', as far as rules may speak about them.
+    pub(super) fn targets(&self) -> impl Iterator<Item = RuleTarget<'a>> + '_ {
+        let containers = self.entry.containers.iter().map(RuleTarget::Container);
+        std::iter::once(RuleTarget::Pod(self.entry)).chain(containers).filter(|target| self.reaches(*target))
+    }
+
+    /// Whether rules may speak about the target: containers of kata pods live in a machine of their own
+    /// (hooks.md 6.2).
+    pub(super) fn reaches(&self, target: RuleTarget<'_>) -> bool {
+        matches!(target, RuleTarget::Pod(_)) || self.entry.has_host_groups()
+    }
+}
+
+/// What a rule is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleTarget<'a> {
+    /// The pod's directory.
+    Pod(&'a PodEntry),
+    /// One of its containers, started or about to start.
+    Container(&'a ContainerEntry),
+}
+
+impl<'a> RuleTarget<'a> {
+    /// The cgroup directory; `None` for a container that has not started.
+    pub fn dir(self) -> Option<&'a CgroupDir> {
+        match self {
+            Self::Pod(pod) => Some(&pod.dir),
+            Self::Container(container) => container.dir.as_ref(),
+        }
+    }
+}
