@@ -3,8 +3,8 @@
 use koordlet::state::reserve::reserve_cpus;
 use serde_json::{Value, json};
 
-use crate::cpusuppress::cpu_infos;
 use crate::set::{Row, Verdict, check};
+use crate::suppress_node::cpu_infos;
 
 #[test]
 fn vector_cputake() {

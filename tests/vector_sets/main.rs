@@ -19,6 +19,7 @@ mod paths;
 mod podresources;
 mod rulechange;
 mod set;
+mod suppress_node;
 mod suppresstick;
 mod valuecheck;
 

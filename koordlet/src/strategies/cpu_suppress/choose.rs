@@ -116,13 +116,16 @@ struct Picker {
 }
 
 impl Picker {
-    /// Visits group after group until fewer CPUs are missing than a visit takes, or a full round found nothing.
+    /// Visits group after group until fewer CPUs are missing than a visit takes, or a round from the first to
+    /// the last group found nothing.
     fn rounds(&mut self, wanted: usize, take: Take) {
-        let mut in_vain = 0;
-        while wanted - self.picked.len() >= take.size() && in_vain < self.groups.len() {
+        let mut at_round_start = None;
+        while wanted - self.picked.len() >= take.size() {
+            if self.at == 0 && at_round_start.replace(self.picked.len()) == Some(self.picked.len()) {
+                return;
+            }
             let Some(group) = self.groups.get_mut(self.at) else { return };
             let taken = take_from(group, take);
-            in_vain = if taken.is_empty() { in_vain + 1 } else { 0 };
             self.picked.extend(taken);
             self.at = (self.at + 1) % self.groups.len();
         }
