@@ -265,7 +265,7 @@ fn pods(input: &Value, naming: &Naming) -> PodTable {
         pod.metadata.uid = if text("uid").is_empty() { format!("u{index}") } else { text("uid") };
         pod.metadata.labels.insert(keys::QOS_CLASS.to_owned(), text("qosLabel"));
         pod.metadata.annotations.insert(keys::RESOURCE_STATUS.to_owned(), text("resourceStatus"));
-        pod.status.phase = "Running".to_owned();
+        "Running".clone_into(&mut pod.status.phase);
         pod.status.qos_class =
             if text("kubeQOS").is_empty() { "Burstable".to_owned() } else { text("kubeQOS") };
         pod

@@ -161,10 +161,43 @@ fn best_effort_cpus(
     for dir in dirs {
         let pods_own = own.iter().find(|(pod, _)| pod.contains(dir) && **pod != dir).map(|(_, cpus)| cpus);
         let (cpus, owner, reason) = match (pods_own, pool) {
-            (Some(cpus), _) => (cpus, Owner::PodSpec, &reasons.own_cpus),
-            (None, Some(pool)) => (pool, Owner::BePool, &reasons.be_pool),
+            (Some(cpus), _) => (cpus.clone(), Owner::PodSpec, &reasons.own_cpus),
+            // A directory includes what pods in it have for themselves, else they could not hold it.
+            (None, Some(pool)) => {
+                let beneath = own.iter().filter(|(pod, _)| dir.contains(pod));
+                let cpus = beneath.fold(pool.clone(), |all, (_, cpus)| all.union(cpus));
+                (cpus, Owner::BePool, &reasons.be_pool)
+            }
             (None, None) => continue,
         };
-        claims.push(claim(dir, Resource::Cpus, Value::Cpus(cpus.clone()), owner, reason));
+        claims.push(claim(dir, Resource::Cpus, Value::Cpus(cpus), owner, reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::api::keys;
+    use crate::cgroup::resource::Resource;
+    use crate::claims::testing::{BE_DIR, BOUNDED, annotated, plan_of, pod, said, table};
+    use crate::state::topology::Topology;
+
+    #[test]
+    fn q6_directories_fall_back_to_the_pool_and_what_pods_in_them_have_for_themselves() {
+        let spec = json!({"containers": [{"name": "c"}]});
+        let own = json!({ keys::RESOURCE_STATUS: r#"{"cpuset":"6-7"}"# });
+        let pods = table([pod("a", "BE", spec.clone()), annotated("b", "BE", own, spec)]);
+        let topology = Topology { be_pool: "0-5".parse().unwrap(), ..Topology::default() };
+        let plan = plan_of(&pods, Some(&topology), BOUNDED, Vec::new());
+        for (path, want) in [
+            (BE_DIR, "release 0-7"),
+            ("kubepods/besteffort/poda", "release 0-5"),
+            ("kubepods/besteffort/poda/sandbox", "release 0-5"),
+            ("kubepods/besteffort/podb", "release 0-7"),
+            ("kubepods/besteffort/podb/c", "release 6-7"),
+        ] {
+            assert_eq!(said(&plan, path, Resource::Cpus), want, "{path}");
+        }
     }
 }
