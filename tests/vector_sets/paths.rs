@@ -68,6 +68,10 @@ fn host_app_dir(row: &Row) -> Verdict {
         assert!(dir.is_err(), "row {}", row.id);
         return Verdict::NotApplicable("`..` and absolute parts from the API are refused (hooks.md 16.1)");
     }
+    if row.out.as_ref().is_some_and(|out| out["dir"] == "") {
+        assert!(dir.is_err(), "row {}", row.id);
+        return Verdict::NotApplicable("the root group is never a target");
+    }
     row.compare(dir.map(|dir| json!({"dir": dir.as_str()})))
 }
 

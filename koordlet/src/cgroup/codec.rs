@@ -191,10 +191,10 @@ impl Reader<'_> {
     }
 
     /// The two fields of `cpu.max`.
-    fn cpu_max(&self) -> Result<(&str, i64), ValueError> {
+    fn cpu_max(&self) -> Result<(&str, &str), ValueError> {
         let mut fields = self.text.split_ascii_whitespace();
         match (fields.next(), fields.next(), fields.next()) {
-            (Some(quota), Some(period), None) => Ok((quota, self.number(period)?)),
+            (Some(quota), Some(period), None) => Ok((quota, period)),
             _ => Err(self.error("cpu.max has two fields")),
         }
     }
@@ -211,10 +211,10 @@ impl Reader<'_> {
     }
 
     fn period(&self) -> Result<i64, ValueError> {
-        match self.version {
-            CgroupVersion::V1 => self.number(self.text),
-            CgroupVersion::V2 => Ok(self.cpu_max()?.1),
-        }
+        self.number(match self.version {
+            CgroupVersion::V1 => self.text,
+            CgroupVersion::V2 => self.cpu_max()?.1,
+        })
     }
 
     fn limit(&self, page_size: u64) -> Result<MemoryLimit, ValueError> {

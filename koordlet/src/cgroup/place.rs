@@ -75,7 +75,7 @@ impl Naming {
                 Some(pod) => (qos, pod),
             },
         };
-        let pod_uid = Some(self.pod_uid_of(qos, pod)?);
+        let pod_uid = Some(self.pod_uid_of(qos, pod).filter(|uid| !uid.is_empty())?);
         let Some(container) = parts.next() else {
             return Some(Place { pod_uid, ..Place::of(DirKind::Pod, qos) });
         };
@@ -85,14 +85,13 @@ impl Naming {
     }
 
     fn pod_uid_of<'a>(&self, qos: KubeQos, name: &'a str) -> Option<&'a str> {
-        let uid = match self.driver() {
-            CgroupDriver::Cgroupfs => name.strip_prefix("pod")?,
+        match self.driver() {
+            CgroupDriver::Cgroupfs => name.strip_prefix("pod"),
             CgroupDriver::Systemd => {
                 let slice = self.qos_dir(qos).name().strip_suffix(".slice")?;
-                name.strip_prefix(slice)?.strip_prefix("-pod")?.strip_suffix(".slice")?
+                name.strip_prefix(slice)?.strip_prefix("-pod")?.strip_suffix(".slice")
             }
-        };
-        Some(uid).filter(|uid| !uid.is_empty())
+        }
     }
 
     /// The UID text in a pod directory's name, whatever its class.

@@ -268,12 +268,15 @@ impl Resource {
     }
 
     /// Its file in a hierarchy of `version`; `None` if that version has none. The table of
-    /// collection.md 3.6, with v1's cap on CPU burst left out (qos.md Q17).
+    /// collection.md 3.6, with the kernel's own cap on v1's CPU burst instead of the
+    /// reference's 100 s (qos.md Q17).
     /// Device and network class files are not in it: no part of the agent uses them yet.
     pub(super) const fn file(self, version: CgroupVersion) -> Option<ResourceFile> {
         use Codec::{Int, Limit, List, Period, Protection, Quota, Shares, Statistic};
         use Support::{Always, EachDirectory, Kubepods};
         const MAX: i64 = i64::MAX;
+        /// Largest quota plus burst of a period, in microseconds: `MAX_BW` of kernel/sched/core.c.
+        const MAX_BANDWIDTH_US: i64 = (1 << 44) - 1;
         let v1 = matches!(version, CgroupVersion::V1);
         // Vendor memory files: found on v1 once under kubepods, on v2 directory by directory.
         let vendor = if v1 { Kubepods } else { EachDirectory };
@@ -281,9 +284,8 @@ impl Resource {
             Self::CpuShares => ("cpu.shares", "cpu.weight", Always, Shares),
             Self::CfsQuota => ("cpu.cfs_quota_us", "cpu.max", Always, Quota),
             Self::CfsPeriod => ("cpu.cfs_period_us", "cpu.max", Always, Period),
-            Self::CfsBurst => {
-                ("cpu.cfs_burst_us", "cpu.max.burst", if v1 { EachDirectory } else { Kubepods }, Int(0, MAX))
-            }
+            Self::CfsBurst if v1 => ("cpu.cfs_burst_us", "", EachDirectory, Int(0, MAX_BANDWIDTH_US)),
+            Self::CfsBurst => ("", "cpu.max.burst", Kubepods, Int(0, MAX)),
             Self::BvtWarpNs => ("cpu.bvt_warp_ns", "cpu.bvt_warp_ns", EachDirectory, Int(-1, 2)),
             Self::CpuIdle => ("cpu.idle", "cpu.idle", Kubepods, Int(0, 1)),
             Self::CpuStat => ("cpu.stat", "cpu.stat", Always, Statistic),
