@@ -11,14 +11,13 @@ fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed={OVERRIDE}");
-    let (object, watched) = match env::var_os(OVERRIDE) {
-        Some(path) => (PathBuf::from(&path), PathBuf::from(path)),
-        None => {
-            // The folder is made so that it can be watched: a missing path would rebuild the crate each time.
-            let folder = target_root(&out).join("bpf");
-            fs::create_dir_all(&folder)?;
-            (folder.join(OBJECT), folder)
-        }
+    let (object, watched) = if let Some(path) = env::var_os(OVERRIDE).map(PathBuf::from) {
+        (path.clone(), path)
+    } else {
+        // The folder is made so that it can be watched: a missing path would rebuild the crate each time.
+        let folder = target_root(&out).join("bpf");
+        fs::create_dir_all(&folder)?;
+        (folder.join(OBJECT), folder)
     };
     println!("cargo:rerun-if-changed={}", watched.display());
 

@@ -12,13 +12,13 @@ pub const DEFAULT_SLOTS: u32 = 4096;
 pub const DEFAULT_RING_BYTES: u32 = 512 * 1024;
 
 /// Index of `slot`'s nanoseconds in the row of `cpu`; `slots` is the number of slots.
-#[inline(always)]
+#[inline]
 pub const fn time_index(cpu: u32, slots: u32, slot: u32) -> u32 {
     cpu.wrapping_mul(slots).wrapping_add(slot)
 }
 
 /// Index of the counter of `reason` in the row of `cpu`.
-#[inline(always)]
+#[inline]
 pub const fn loss_index(cpu: u32, reason: Loss) -> u32 {
     cpu.wrapping_mul(Loss::COUNT).wrapping_add(reason as u32)
 }

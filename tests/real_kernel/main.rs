@@ -3,4 +3,8 @@
 //! They run single threaded in a process of their own, since they share the kernel. What the machine lacks is
 //! announced as `SKIPPED: reason`.
 
+mod ebpf_events;
+mod ebpf_usage;
+mod fallback;
 mod kit_works;
+mod running;

@@ -270,18 +270,12 @@ impl Accounts {
 
     fn insert(&mut self, node: Node) -> usize {
         self.order.clear();
-        match self.nodes.iter().position(Option::is_none) {
-            Some(vacant) => {
-                if let Some(place) = self.nodes.get_mut(vacant) {
-                    *place = Some(node);
-                }
-                vacant
-            }
-            None => {
-                self.nodes.push(Some(node));
-                self.nodes.len() - 1
-            }
+        let vacant = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
+        match self.nodes.get_mut(vacant) {
+            Some(place) => *place = Some(node),
+            None => self.nodes.push(Some(node)),
         }
+        vacant
     }
 
     fn link(&mut self, child: usize, parent: Option<usize>) {

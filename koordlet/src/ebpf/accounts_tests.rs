@@ -161,7 +161,7 @@ impl Model {
         if let Some(slot) = self.slots.values_mut().find(|slot| slot.id == id) {
             slot.nanos += nanos;
         } else {
-            let number = (0..).find(|n| !self.slots.contains_key(n)).unwrap();
+            let number = (0..u32::MAX).find(|n| !self.slots.contains_key(n)).unwrap();
             self.slots.insert(number, slot(number, id, nanos));
         }
     }

@@ -59,8 +59,8 @@ struct Type {
     name: u32,
     count: u16,
     has_bit_fields: bool,
-    /// Size, or the type that is referred to.
-    size_or_type: u32,
+    /// The type that is referred to, for kinds that do (else a size).
+    reference: u32,
     /// Where the kind's own data starts.
     body: usize,
 }
@@ -187,7 +187,7 @@ impl Btf {
                 return Ok(id);
             }
             *steps = steps.checked_sub(1).ok_or_else(|| BtfError::TooDeep(format!("type {id}")))?;
-            id = found.size_or_type;
+            id = found.reference;
         }
     }
 
@@ -224,7 +224,7 @@ impl Btf {
             name: word(at)?,
             count: u16::try_from(info & 0xffff).unwrap_or(u16::MAX),
             has_bit_fields: info >> 31 == 1,
-            size_or_type: word(at + 8)?,
+            reference: word(at + 8)?,
             body: at + TYPE_HEADER,
         })
     }

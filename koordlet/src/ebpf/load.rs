@@ -1,6 +1,7 @@
 //! The object with its globals set, its maps at hand and each program attached on its own: or the reason why not.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -176,6 +177,14 @@ pub fn probe(config: &LoadConfig) -> Result<Vec<ProbeResult>, WhyNot> {
         }
     });
     Ok(result.into())
+}
+
+/// Has the kernel measure the run time of all BPF programs for as long as the answer lives: some 20 ns a run more.
+///
+/// # Errors
+/// Not permitted, or older than Linux 5.8.
+pub fn measure_run_time() -> Result<OwnedFd, WhyNot> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| WhyNot::NotPermitted(Box::new(error)))
 }
 
 fn attach(ebpf: &mut Ebpf, name: &str, btf: &Btf) -> Result<(), WhyNot> {

@@ -5,7 +5,7 @@ use crate::cgroup::path::CgroupDir;
 
 /// Whether a directory's name is a pod's: `pod<UID>` or `kubepods[-class]-pod<UID>.slice`.
 pub(crate) fn names_a_pod(name: &str) -> bool {
-    name.starts_with("pod") || (name.ends_with(".slice") && name.contains("-pod"))
+    name.starts_with("pod") || name.strip_suffix(".slice").is_some_and(|slice| slice.contains("-pod"))
 }
 
 /// The pod directory that `dir` is or lies in.

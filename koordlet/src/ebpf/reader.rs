@@ -105,9 +105,10 @@ impl Sorter {
         }
         if self.watched.contains(&dir) {
             let (controllers, id) = (hierarchy.controllers().to_vec(), record.id);
-            self.sender.send(match record.born {
-                true => CgroupEvent::Born { controllers, id, dir },
-                false => CgroupEvent::Died { controllers, id, dir },
+            self.sender.send(if record.born {
+                CgroupEvent::Born { controllers, id, dir }
+            } else {
+                CgroupEvent::Died { controllers, id, dir }
             });
         }
     }

@@ -21,6 +21,7 @@ use super::reader::{Sorter, UsageFeed, run};
 use super::usage::{EbpfCpuTime, Pace, UsageSources};
 use super::usage_stats::UsageStats;
 use super::usage_tree::UsageTree;
+use crate::cgroup::hierarchy::Hierarchy;
 use crate::cgroup::layout::Layout;
 use crate::config::{CpuUsageSource, EbpfMode};
 use crate::host::roots::Roots;
@@ -91,7 +92,7 @@ impl SensorConfig {
     }
 
     fn wanted_hierarchies(&self) -> u64 {
-        let ids = self.layout.hierarchies().iter().filter_map(|hierarchy| hierarchy.id());
+        let ids = self.layout.hierarchies().iter().filter_map(Hierarchy::id);
         ids.filter(|id| *id < u64::BITS).fold(0, |mask, id| mask | 1 << id)
     }
 }
@@ -259,7 +260,7 @@ fn with_ebpf(config: &SensorConfig, loaded: Loaded, tree: UsageTree) -> Result<S
     };
     let programs = Arc::new(programs);
     let feed = Arc::new(UsageFeed::default());
-    let usage_id = config.layout.usage_hierarchy().and_then(|hierarchy| hierarchy.id());
+    let usage_id = config.layout.usage_hierarchy().and_then(Hierarchy::id);
     let (sender, events, dropped) = EventSender::channel(config.queue);
     let sorter = Sorter {
         layout: config.layout.clone(),

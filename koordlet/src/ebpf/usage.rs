@@ -45,7 +45,7 @@ impl Default for Pace {
             forgotten: Duration::from_secs(1),
             verify: Duration::from_millis(500),
             full: Duration::from_secs(30),
-            stranger: Duration::from_secs(60),
+            stranger: Duration::from_mins(1),
         }
     }
 }
@@ -114,12 +114,6 @@ impl EbpfCpuTime {
     /// Counters for metrics and tests.
     pub fn stats(&self) -> Arc<UsageStats> {
         self.stats.clone()
-    }
-
-    /// Whether anything in `dir` ran between the last two samples: the other files of an idle directory need
-    /// not be read again. `None` if the directory is not known.
-    pub fn ran_since_last(&self, dir: &CgroupDir) -> Option<bool> {
-        self.accounts.ran(dir)
     }
 
     /// Compares a directory with its file, between two reads of it; a difference is corrected and counted.
@@ -359,6 +353,10 @@ impl CpuTime for EbpfCpuTime {
 
     fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
         self.accounts.id(dir)
+    }
+
+    fn ran(&mut self, dir: &CgroupDir) -> Option<bool> {
+        self.accounts.ran(dir)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use tokio::io::unix::AsyncFd;
@@ -132,7 +132,7 @@ impl CgroupWatch {
         if happened.mask.contains(EventMask::DELETE) {
             self.gone(place.hierarchy, &dir);
         } else if happened.mask.contains(EventMask::CREATE) {
-            self.appeared(place.hierarchy, dir, None);
+            self.appeared(place.hierarchy, &dir, None);
         }
     }
 
@@ -152,48 +152,51 @@ impl CgroupWatch {
     }
 
     /// Watches a directory, then compares what is in it with what is known.
-    fn look(&mut self, hierarchy: usize, dir: Option<CgroupDir>) {
-        if !self.is_watched(dir.as_ref()) {
+    fn look(&mut self, hierarchy: usize, dir: Option<&CgroupDir>) {
+        if !self.is_watched(dir) {
             return;
         }
-        let Some(path) = self.path(hierarchy, dir.as_ref()) else { return };
-        self.watch(hierarchy, &dir, &path);
+        let Some(path) = self.path(hierarchy, dir) else { return };
+        self.watch(hierarchy, dir, &path);
         let Ok(entries) = std::fs::read_dir(&path) else { return };
         let mut present = BTreeMap::new();
         for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
             let name = entry.file_name();
-            if let Some(inner) = name.to_str().and_then(|name| inner(dir.as_ref(), name)) {
+            if let Some(inner) = name.to_str().and_then(|name| inner(dir, name)) {
                 present.insert(inner, entry.ino());
             }
         }
         let Some(known) = self.hierarchies.get(hierarchy).map(|hierarchy| &hierarchy.known) else { return };
-        let missing: Vec<_> =
-            known.keys().filter(|k| k.parent() == dir && !present.contains_key(*k)).cloned().collect();
+        let missing: Vec<_> = known
+            .keys()
+            .filter(|k| k.parent().as_ref() == dir && !present.contains_key(*k))
+            .cloned()
+            .collect();
         for dir in missing {
             self.gone(hierarchy, &dir);
         }
         for (inner, id) in present {
-            self.appeared(hierarchy, inner, Some(id));
+            self.appeared(hierarchy, &inner, Some(id));
         }
     }
 
-    fn appeared(&mut self, hierarchy: usize, dir: CgroupDir, id: Option<u64>) {
-        if !self.concerns(&dir) {
+    fn appeared(&mut self, hierarchy: usize, dir: &CgroupDir, id: Option<u64>) {
+        if !self.concerns(dir) {
             return;
         }
-        let id = id.or_else(|| std::fs::metadata(self.path(hierarchy, Some(&dir))?).ok().map(|m| m.ino()));
+        let id = id.or_else(|| std::fs::metadata(self.path(hierarchy, Some(dir))?).ok().map(|m| m.ino()));
         // It is gone again, and its deletion is on its way.
         let Some(id) = id else { return };
-        let known = self.hierarchies.get(hierarchy).and_then(|hierarchy| hierarchy.known.get(&dir)).copied();
+        let known = self.hierarchies.get(hierarchy).and_then(|hierarchy| hierarchy.known.get(dir)).copied();
         if known.is_some_and(|known| known != id) {
-            self.gone(hierarchy, &dir);
+            self.gone(hierarchy, dir);
         }
-        let is_quiet = self.quiet.iter().any(|quiet| quiet.contains(&dir));
+        let is_quiet = self.quiet.iter().any(|quiet| quiet.contains(dir));
         if known != Some(id)
             && let Some(place) = self.hierarchies.get_mut(hierarchy)
         {
             place.known.insert(dir.clone(), id);
-            if !is_quiet && self.watched.contains(&dir) {
+            if !is_quiet && self.watched.contains(dir) {
                 let controllers = place.controllers.clone();
                 self.sender.send(CgroupEvent::Born { controllers, id, dir: dir.clone() });
             }
@@ -221,16 +224,17 @@ impl CgroupWatch {
         }
     }
 
-    fn watch(&mut self, hierarchy: usize, dir: &Option<CgroupDir>, path: &PathBuf) {
+    fn watch(&mut self, hierarchy: usize, dir: Option<&CgroupDir>, path: &Path) {
         let Some(place) = self.hierarchies.get_mut(hierarchy) else { return };
-        if place.watches.contains_key(dir) {
+        let dir = dir.cloned();
+        if place.watches.contains_key(&dir) {
             return;
         }
         let mask = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ONLYDIR;
         match self.inotify.get_ref().0.watches().add(path, mask) {
             Ok(watch) => {
                 place.watches.insert(dir.clone(), watch.clone());
-                self.places.insert(watch, Place { hierarchy, dir: dir.clone() });
+                self.places.insert(watch, Place { hierarchy, dir });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
