@@ -181,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn after_a_round_without_whole_cores_single_cpus_begin_at_the_first_group() {
+        // Node 0 has one whole core and a single CPU, node 1 two CPUs of different cores.
+        let cpus = [(0, 0, 0), (1, 0, 0), (2, 1, 0), (10, 5, 1), (12, 6, 1)];
+        let cpus = cpus.map(|(cpu, core, node)| CpuInfo { cpu, core, socket: node, node });
+        assert_eq!(pick(5, &cpus), [0, 1, 2, 10, 12]);
+    }
+
+    #[test]
     fn w3_growth_is_limited_to_a_tenth_of_the_node() {
         let topology = topology(machine(16), "0-1", "");
         let mut before = 4;
