@@ -5,17 +5,18 @@ use super::sources::{Finding, Source, Sources};
 /// Rooms that everybody may use.
 const FOOT: &[&str] = &["api", "cgroup", "cpuset", "host", "sys", "units"];
 
-/// What each room may import beside itself and the foot. Data flows down: sources -> state -> decisions -> claims ->
-/// executor; a room takes the types of the room that feeds it, and decisions take the shape of what they decide.
+/// What each room may import beside itself and the foot. `state` is the vocabulary of facts: sources fill it, decisions
+/// read it, and it knows none of them. So no decision sees a source or the executor, `claims` sees no decision, the
+/// executor sees plans and births but neither facts nor decisions, and a source sees nothing that comes after `state`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("ebpf", &[]),
-    ("node", &["ebpf"]),
-    ("manifests", &[]),
-    ("state", &["ebpf", "node", "manifests"]),
-    ("rules", &["state", "claims"]),
-    ("strategies", &["state", "claims"]),
-    ("claims", &[]),
-    ("executor", &["claims"]),
+    ("ebpf", &["config", "node", "state"]),
+    ("node", &["ebpf", "state"]),
+    ("manifests", &["state"]),
+    ("state", &[]),
+    ("rules", &["claims", "state"]),
+    ("strategies", &["claims", "state"]),
+    ("claims", &["state"]),
+    ("executor", &["claims", "ebpf"]),
     ("config", &[]),
     ("report", &["claims", "config", "ebpf", "executor", "node", "state"]),
 ];
@@ -96,6 +97,7 @@ mod tests {
     #[test]
     fn an_import_upwards_is_found() {
         assert_eq!(imports(&sources("koordlet/src/claims/a.rs", "use crate::executor::Writer;")).len(), 1);
+        assert_eq!(imports(&sources("koordlet/src/executor/a.rs", "use crate::state::slo::Slo;")).len(), 1);
         assert_eq!(imports(&sources("koordlet/src/state/a.rs", "fn f(x: crate::rules::R) {}")).len(), 1);
         assert_eq!(imports(&sources("koordlet/src/units.rs", "use crate::state::S;")).len(), 1);
         assert!(imports(&sources("koordlet/src/rules/a.rs", "use crate::claims::claim::Claim;")).is_empty());

@@ -50,7 +50,9 @@ pub(super) fn file_names(sources: &Sources) -> Vec<Finding> {
 
 /// The first line says what the file is.
 pub(super) fn file_headers(sources: &Sources) -> Vec<Finding> {
-    let silent = sources.files.iter().filter(|source| !source.text.starts_with("//! "));
+    // A file of tests says with its name whose tests they are.
+    let named = sources.files.iter().filter(|source| !source.path.ends_with("/tests.rs"));
+    let silent = named.filter(|source| !source.text.starts_with("//! "));
     let placeholder = |text: &str| text.starts_with("//! Placeholder");
     let silent = silent.chain(sources.files.iter().filter(|source| placeholder(&source.text)));
     silent.map(|source| Finding::new(&source.path, "no `//!` header that says what it is")).collect()
