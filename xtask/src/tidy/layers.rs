@@ -5,14 +5,14 @@ use super::sources::{Finding, Source, Sources};
 /// Rooms that everybody may use.
 const FOOT: &[&str] = &["api", "cgroup", "cpuset", "host", "sys", "units"];
 
-/// What each room may import beside itself and the foot. `state` is the vocabulary of facts: sources fill it, decisions
-/// read it, and it knows none of them. So no decision sees a source or the executor, `claims` sees no decision, the
+/// What each room may import beside itself and the foot. `state` is the vocabulary of facts: sources fill it
+/// (it takes the messages of two), decisions read it. So no decision sees a source or the executor, `claims` sees no decision, the
 /// executor sees plans and births but neither facts nor decisions, and a source sees nothing that comes after `state`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ebpf", &["config", "node", "state"]),
     ("node", &["ebpf", "state"]),
     ("manifests", &["state"]),
-    ("state", &[]),
+    ("state", &["ebpf", "manifests"]),
     ("rules", &["claims", "state"]),
     ("strategies", &["claims", "state"]),
     ("claims", &["state"]),
