@@ -146,3 +146,13 @@ pub struct Invocation {
     /// With what.
     pub config: Config,
 }
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Some(host) if host.contains(':') => write!(f, "[{host}]:{}", self.port),
+            Some(host) => write!(f, "{host}:{}", self.port),
+            None => write!(f, ":{}", self.port),
+        }
+    }
+}
