@@ -31,6 +31,9 @@ pub struct Detected {
 
 /// Decides the naming; `None` as long as nothing says it. `flag` is `--cgroup-driver` unless it is `auto`,
 /// `cgroup_root` is `--kubelet-cgroup-root` unless it is empty.
+///
+/// With systemd a cgroup root has two meanings (`Naming::candidates`): the directory that exists decides
+/// between them, so that there even the flag has to wait for it.
 pub fn detect(
     flag: Option<CgroupDriver>,
     cgroup_root: &str,
@@ -39,53 +42,65 @@ pub fn detect(
 ) -> Result<Option<Detected>, CgroupDirError> {
     let stated_root = kubelet.and_then(|kubelet| kubelet.cgroup_root.as_deref()).unwrap_or("");
     let root = if cgroup_root.is_empty() { stated_root } else { cgroup_root };
-    let names = Names::new(root)?;
-    let exists = |naming: &Naming| {
-        let hierarchy = layout.hierarchy_root(Controller::Cpu);
-        hierarchy.is_some_and(|hierarchy| hierarchy.join(naming.kubepods().as_str()).is_dir())
-    };
-    let (systemd, cgroupfs) = (exists(&names.systemd), exists(&names.cgroupfs));
+    let [systemd, cgroupfs] = DRIVERS.map(|driver| Naming::candidates(driver, root));
+    let (systemd, cgroupfs) = (Candidates::new(systemd?, layout), Candidates::new(cgroupfs?, layout));
     let stated = kubelet.and_then(|kubelet| kubelet.driver);
     let (driver, source) = match (flag, stated) {
         (Some(driver), _) => (driver, DriverSource::Flag),
         (None, Some(driver)) => (driver, DriverSource::Kubelet),
-        (None, None) if systemd => (CgroupDriver::Systemd, DriverSource::Directory),
-        (None, None) if cgroupfs => (CgroupDriver::Cgroupfs, DriverSource::Directory),
+        (None, None) if systemd.there.is_some() => (CgroupDriver::Systemd, DriverSource::Directory),
+        (None, None) if cgroupfs.there.is_some() => (CgroupDriver::Cgroupfs, DriverSource::Directory),
         (None, None) => return Ok(None),
     };
-    let other_exists = match driver {
-        CgroupDriver::Systemd => cgroupfs,
-        CgroupDriver::Cgroupfs => systemd,
+    let (own, other) = match driver {
+        CgroupDriver::Systemd => (systemd, cgroupfs),
+        CgroupDriver::Cgroupfs => (cgroupfs, systemd),
     };
-    Ok(Some(Detected { naming: names.of(driver), source, other_exists }))
+    let other_exists = other.there.is_some();
+    Ok(own.decide().map(|naming| Detected { naming, source, other_exists }))
 }
 
-/// The naming that a directory's birth gives away: it is a kubepods root or beneath one.
-pub fn detect_from_birth(dir: &CgroupDir, cgroup_root: &str) -> Result<Option<Naming>, CgroupDirError> {
-    let names = Names::new(cgroup_root)?;
-    let drivers = [CgroupDriver::Systemd, CgroupDriver::Cgroupfs];
-    Ok(drivers.map(|driver| names.of(driver)).into_iter().find(|naming| naming.kubepods().contains(dir)))
+/// The naming that a directory's birth gives away: it is a kubepods root or beneath one. `flag` and
+/// `cgroup_root` as for `detect`.
+pub fn detect_from_birth(
+    dir: &CgroupDir,
+    flag: Option<CgroupDriver>,
+    cgroup_root: &str,
+) -> Result<Option<Naming>, CgroupDirError> {
+    for driver in DRIVERS.into_iter().filter(|driver| flag.is_none_or(|flag| flag == *driver)) {
+        let mut namings = Naming::candidates(driver, cgroup_root)?.into_iter();
+        if let Some(naming) = namings.find(|naming| naming.kubepods().contains(dir)) {
+            return Ok(Some(naming));
+        }
+    }
+    Ok(None)
 }
 
-/// The namings of both drivers.
-struct Names {
-    systemd: Naming,
-    cgroupfs: Naming,
+/// systemd first: where both directories exist and nothing else decides, it is the likelier one.
+const DRIVERS: [CgroupDriver; 2] = [CgroupDriver::Systemd, CgroupDriver::Cgroupfs];
+
+/// What the cgroup root can mean with one driver.
+struct Candidates {
+    /// The only meaning, if there is but one.
+    only: Option<Naming>,
+    /// The first whose kubepods directory exists.
+    there: Option<Naming>,
 }
 
-impl Names {
-    fn new(root: &str) -> Result<Self, CgroupDirError> {
-        Ok(Self {
-            systemd: Naming::new(CgroupDriver::Systemd, root)?,
-            cgroupfs: Naming::new(CgroupDriver::Cgroupfs, root)?,
-        })
+impl Candidates {
+    fn new(namings: Vec<Naming>, layout: &Layout) -> Self {
+        let only = match namings.as_slice() {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let hierarchy = layout.hierarchy_root(Controller::Cpu);
+        let exists =
+            |naming: &Naming| hierarchy.is_some_and(|root| root.join(naming.kubepods().as_str()).is_dir());
+        Self { only, there: namings.into_iter().find(exists) }
     }
 
-    fn of(&self, driver: CgroupDriver) -> Naming {
-        match driver {
-            CgroupDriver::Systemd => self.systemd.clone(),
-            CgroupDriver::Cgroupfs => self.cgroupfs.clone(),
-        }
+    fn decide(self) -> Option<Naming> {
+        self.there.or(self.only)
     }
 }
 
@@ -145,6 +160,11 @@ mod tests {
         let root = KubeletCgroups { driver: None, cgroup_root: Some("/kubelet".into()) };
         let found = detect(None, "", Some(&root), &layout).unwrap().unwrap();
         assert_eq!(found.naming.kubepods().as_str(), "kubelet.slice/kubelet-kubepods.slice");
+        let (_folder, inside) = host(&["kubelet/kubepods.slice"]);
+        let found = detect(Some(CgroupDriver::Systemd), "kubelet", None, &inside).unwrap().unwrap();
+        assert_eq!(found.naming.kubepods().as_str(), "kubelet/kubepods.slice", "a whole node inside");
+        let (_folder, neither) = host(&[]);
+        assert!(detect(Some(CgroupDriver::Systemd), "kubelet", None, &neither).unwrap().is_none());
         let flag = detect(None, "/", Some(&root), &layout).unwrap().unwrap();
         assert_eq!(flag.naming.kubepods().as_str(), "kubepods", "the agent's own flag wins");
     }
@@ -152,12 +172,17 @@ mod tests {
     #[test]
     fn a_birth_decides_when_nothing_was_there() {
         let birth = |dir, root| {
-            let naming = detect_from_birth(&CgroupDir::new(dir).unwrap(), root).unwrap();
-            naming.map(|naming| naming.driver())
+            let naming = detect_from_birth(&CgroupDir::new(dir).unwrap(), None, root).unwrap();
+            naming.map(|naming| (naming.driver(), naming.kubepods().to_string()))
         };
-        assert_eq!(birth("kubepods.slice", ""), Some(CgroupDriver::Systemd));
-        assert_eq!(birth("kubepods/burstable/podx", ""), Some(CgroupDriver::Cgroupfs));
+        assert_eq!(birth("kubepods.slice", "").unwrap().0, CgroupDriver::Systemd);
+        assert_eq!(birth("kubepods/burstable/podx", "").unwrap().0, CgroupDriver::Cgroupfs);
         assert_eq!(birth("system.slice", ""), None);
         assert_eq!(birth("kubepods", "kubelet"), None);
+        for kubepods in ["k.slice/k-kubepods.slice", "k/kubepods.slice"] {
+            assert_eq!(birth(kubepods, "k"), Some((CgroupDriver::Systemd, kubepods.to_owned())));
+        }
+        let dir = CgroupDir::new("kubepods").unwrap();
+        assert_eq!(detect_from_birth(&dir, Some(CgroupDriver::Systemd), "").unwrap(), None, "the flag wins");
     }
 }

@@ -115,23 +115,38 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// For `--kubelet-cgroup-root`, the kubelet's `cgroupRoot`: empty or `/` as a rule, `/kubelet` on kind
-    /// nodes. Pods then lie beneath it (C057).
+    /// For `--kubelet-cgroup-root` as the kubelet names what is beneath its `cgroupRoot`: empty or `/` as a
+    /// rule, `/kubelet` on kind nodes. With systemd the root becomes slices of its own (C057).
     pub fn new(driver: CgroupDriver, kubelet_cgroup_root: &str) -> Result<Self, CgroupDirError> {
-        let nested = match kubelet_cgroup_root.trim_matches('/') {
-            "" => None,
-            root => Some(CgroupDir::new(root)?),
+        let root = normal_root(kubelet_cgroup_root)?;
+        let names: Vec<&str> = root.split('/').filter(|part| !part.is_empty()).collect();
+        Self::under("", driver, &names, &root)
+    }
+
+    /// For a directory in which a whole node lives with its usual names, as a node in a container is seen
+    /// from its host: `<root>/kubepods.slice/...`.
+    pub fn inside(driver: CgroupDriver, root: &str) -> Result<Self, CgroupDirError> {
+        let root = normal_root(root)?;
+        Self::under(&root, driver, &[], &root)
+    }
+
+    /// The namings that `--kubelet-cgroup-root` can mean; more than one only with systemd and a root.
+    pub fn candidates(driver: CgroupDriver, kubelet_cgroup_root: &str) -> Result<Vec<Self>, CgroupDirError> {
+        let mut namings = vec![Self::new(driver, kubelet_cgroup_root)?];
+        let inside = Self::inside(driver, kubelet_cgroup_root)?;
+        if !namings.contains(&inside) {
+            namings.push(inside);
+        }
+        Ok(namings)
+    }
+
+    /// Names `above` and kubepods, as directories in `parent`.
+    fn under(parent: &str, driver: CgroupDriver, above: &[&str], root: &str) -> Result<Self, CgroupDirError> {
+        let dir = |class: &[&str]| {
+            let names = [above, &["kubepods"], class].concat();
+            CgroupDir::new(&format!("{parent}/{}", path_of(driver, &names)))
         };
-        let root = nested.as_ref().map_or("", CgroupDir::as_str);
-        let mut names: Vec<&str> = root.split('/').filter(|part| !part.is_empty()).collect();
-        names.push("kubepods");
-        let kubepods = CgroupDir::new(&path_of(driver, &names))?;
-        let class = |name| {
-            let mut names = names.clone();
-            names.push(name);
-            CgroupDir::new(&path_of(driver, &names))
-        };
-        let dirs = [kubepods, class("burstable")?, class("besteffort")?];
+        let dirs = [dir(&[])?, dir(&["burstable"])?, dir(&["besteffort"])?];
         Ok(Self { driver, kubelet_cgroup_root: root.to_owned(), dirs })
     }
 
@@ -230,6 +245,14 @@ impl Naming {
     }
 }
 
+/// A cgroup root without outer slashes, empty for the root itself.
+fn normal_root(root: &str) -> Result<String, CgroupDirError> {
+    match root.trim_matches('/') {
+        "" => Ok(String::new()),
+        root => CgroupDir::new(root).map(|dir| dir.to_string()),
+    }
+}
+
 /// The path of nested cgroup names: the kubelet's own naming.
 fn path_of(driver: CgroupDriver, names: &[&str]) -> String {
     match driver {
@@ -283,6 +306,19 @@ mod tests {
         assert_eq!(pod, "kubelet/kubepods/besteffort/poda-b");
         let [pod, _] = dirs(CgroupDriver::Systemd, "my-root", "x", "docker://1");
         assert!(pod.starts_with("my_root.slice/my_root-kubepods.slice/"), "{pod}");
+    }
+
+    #[test]
+    fn a_node_in_a_container_has_its_usual_names_inside() {
+        let naming = Naming::inside(CgroupDriver::Systemd, "/docker/4f-1/").unwrap();
+        let pod = naming.pod_dir(KubeQos::BestEffort, "a-b").unwrap();
+        assert_eq!(
+            pod.as_str(),
+            "docker/4f-1/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-poda_b.slice"
+        );
+        let count = |driver, root| Naming::candidates(driver, root).unwrap().len();
+        assert_eq!((count(CgroupDriver::Systemd, "x"), count(CgroupDriver::Systemd, "/")), (2, 1));
+        assert_eq!(count(CgroupDriver::Cgroupfs, "x"), 1);
     }
 
     #[test]

@@ -155,8 +155,8 @@ fn kubepods_dirs(config: &Config) -> Vec<(CgroupDriver, CgroupDir)> {
         DriverChoice::Cgroupfs => vec![CgroupDriver::Cgroupfs],
     };
     let root = config.kubelet_cgroup_root.as_ref().map_or("", CgroupDir::as_str);
-    let naming = |driver| Some((driver, Naming::new(driver, root).ok()?.kubepods().clone()));
-    drivers.into_iter().filter_map(naming).collect()
+    let namings = drivers.into_iter().filter_map(|driver| Naming::candidates(driver, root).ok()).flatten();
+    namings.map(|naming| (naming.driver(), naming.kubepods().clone())).collect()
 }
 
 /// Who names the kubelet's cgroups, as far as it can be seen now.
