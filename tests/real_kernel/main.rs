@@ -7,5 +7,7 @@ mod cgroup_values;
 mod ebpf_events;
 mod ebpf_usage;
 mod fallback;
+mod inspect_node;
 mod kit_works;
 mod running;
+mod suppress_cpuset;
