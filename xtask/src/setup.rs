@@ -74,6 +74,8 @@ fn install_linker(workspace: &Workspace, compiler: &Compiler, place: Place) -> R
     command
         .args(["install", "bpf-linker", "--version", LINKER_VERSION, "--force", "--quiet"])
         .args(["--no-default-features", "--features", &format!("llvm-{LLVM_MAJOR}")])
+        // An ordinary program: no nightly features.
+        .env_remove("RUSTC_BOOTSTRAP")
         // The linker's own speed does not matter; that of its build does.
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")

@@ -112,9 +112,13 @@ impl Linker {
     pub(crate) fn find(workspace: &Workspace) -> Self {
         let own = own_tools(workspace).join("bin/bpf-linker");
         let installed = cargo_home().map(|home| home.join("bin/bpf-linker"));
-        let places = [Some(own), find_program("bpf-linker"), installed];
+        Self::among([Some(own), find_program("bpf-linker"), installed].into_iter().flatten())
+    }
+
+    /// The first of the right version, else the last wrong one.
+    fn among(places: impl Iterator<Item = PathBuf>) -> Self {
         let mut wrong = Self::Missing;
-        for path in places.into_iter().flatten().filter(|path| path.exists()) {
+        for path in places.filter(|path| path.exists()) {
             match capture(Command::new(&path).arg("--version")) {
                 Ok(says) if says.trim() == format!("bpf-linker {LINKER_VERSION}") => {
                     return Self::Right(path);
@@ -165,5 +169,31 @@ mod tests {
     fn the_compilers_llvm_is_read_from_its_own_words() {
         assert_eq!(llvm_major("rustc 1.96.0\nrelease: 1.96.0\nLLVM version: 22.1.8\n"), Some(22));
         assert_eq!(llvm_major("rustc 1.96.0"), None);
+    }
+
+    /// A program that says `text` as its version.
+    fn linker(folder: &Path, name: &str, text: &str) -> PathBuf {
+        use std::io::Write as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let path = folder.join(name);
+        let mut options = std::fs::File::options();
+        let mut file =
+            options.create(true).truncate(true).write(true).mode(0o755).open(&path).expect("a file");
+        write!(file, "#!/bin/sh\necho '{text}'\n").expect("written");
+        path
+    }
+
+    #[test]
+    fn c184_a_linker_of_another_version_is_told_before_anything_is_built() {
+        let folder = std::env::temp_dir().join(format!("xtask-linker-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let old = linker(&folder, "old", "bpf-linker 0.9.14");
+        let right = linker(&folder, "right", &format!("bpf-linker {LINKER_VERSION}"));
+        let missing = folder.join("none");
+        let wrong = Linker::Wrong { path: old.clone(), says: "bpf-linker 0.9.14".into() };
+        assert_eq!(Linker::among([missing.clone(), old.clone()].into_iter()), wrong);
+        assert_eq!(Linker::among([old, right.clone()].into_iter()), Linker::Right(right));
+        assert_eq!(Linker::among([missing].into_iter()), Linker::Missing);
+        std::fs::remove_dir_all(&folder).expect("removed");
     }
 }
