@@ -4,17 +4,15 @@
 //! up its per-CPU figures. So an idle group's file is read every 15 s, spread over that time, and its last
 //! figure stands in between. Descriptors are held: a second read costs half of what open and read do.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use nix::errno::Errno;
 use nix::sys::resource::{Resource as Limit, getrlimit};
 
+use crate::cgroup::held_file::{HeldFile, ReadBuffer, ReadError};
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
+use crate::cgroup::read::StatError;
 use crate::cgroup::resource::Resource;
 use crate::units::{Bytes, Nanos};
 
@@ -24,30 +22,30 @@ const IDLE_PERIOD: Nanos = Nanos(15_000_000_000);
 /// What is remembered of one group.
 #[derive(Debug, Default)]
 pub(super) struct GroupMemory {
-    held: Option<HeldFile>,
+    held: Option<Counted>,
     figure: Option<Bytes>,
     /// When the file is read again even if nothing ran; `None` before the first time.
     due: Option<Nanos>,
+    failing: bool,
 }
 
 /// A descriptor that counts towards the reader's limit until it is dropped.
 #[derive(Debug)]
-struct HeldFile {
-    file: File,
-    _counted: Arc<()>,
+struct Counted {
+    file: HeldFile,
+    _count: Arc<()>,
 }
 
 /// Reads `memory.stat` files.
 #[derive(Debug)]
 pub(super) struct MemoryReader {
     layout: Arc<Layout>,
-    buffer: Vec<u8>,
+    buffer: ReadBuffer,
     /// One reference for each held descriptor, and this one.
     held: Arc<()>,
     most_held: usize,
     /// Spreads the first re-readings of idle groups over the period.
     started: u64,
-    failing: bool,
 }
 
 impl MemoryReader {
@@ -56,7 +54,7 @@ impl MemoryReader {
     pub(super) fn new(layout: Arc<Layout>) -> Self {
         let descriptors = getrlimit(Limit::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
         let most_held = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
-        Self { layout, buffer: vec![0; 4096], held: Arc::new(()), most_held, started: 0, failing: false }
+        Self { layout, buffer: ReadBuffer::default(), held: Arc::new(()), most_held, started: 0 }
     }
 
     /// The group's memory use, read anew if `ran` (something ran in it since the last call) or if the last
@@ -74,19 +72,14 @@ impl MemoryReader {
         }
         let wait = if first { self.first_wait() } else { IDLE_PERIOD };
         group.due = Some(now + wait);
-        group.figure = match self.read(group, dir) {
-            Ok(figure) => {
-                self.failing = false;
-                figure
-            }
-            Err(error) => {
-                if !self.failing {
-                    tracing::warn!(%dir, error = &error as &dyn std::error::Error, "memory use is not known");
-                }
-                self.failing = true;
-                None
-            }
-        };
+        let read = self.read(group, dir);
+        if let Err(error) = &read
+            && !group.failing
+        {
+            tracing::warn!(%dir, error = error as &dyn std::error::Error, "memory use is not known");
+        }
+        group.failing = read.is_err();
+        group.figure = read.unwrap_or(None);
         group.figure
     }
 
@@ -98,87 +91,31 @@ impl MemoryReader {
 
     fn read(&mut self, group: &mut GroupMemory, dir: &CgroupDir) -> Result<Option<Bytes>, MemoryError> {
         if let Some(held) = &group.held {
-            match read_all(&held.file, &mut self.buffer) {
-                Ok(length) => return self.parse(dir, length).map(Some),
-                // The group that the descriptor belongs to has gone; its path may be another's by now.
-                Err(error) if is_gone(&error) => group.held = None,
-                Err(source) => return Err(MemoryError::Read { path: self.path(dir), source }),
+            if let Some(text) = held.file.read(&mut self.buffer)? {
+                return Ok(Some(self.layout.parse_memory_stat(text)?.without_page_cache()));
             }
+            // The group that the descriptor belongs to has gone; its path may be another's by now.
+            group.held = None;
         }
-        let path = self.path(dir);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(source) => return Err(MemoryError::Read { path, source }),
-        };
-        let length = match read_all(&file, &mut self.buffer) {
-            Ok(length) => length,
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(source) => return Err(MemoryError::Read { path, source }),
-        };
+        let Some(file) = self.layout.open(dir, Resource::MemoryStat)? else { return Ok(None) };
+        let Some(text) = file.read(&mut self.buffer)? else { return Ok(None) };
+        let figure = self.layout.parse_memory_stat(text)?.without_page_cache();
         if Arc::strong_count(&self.held) <= self.most_held {
-            group.held = Some(HeldFile { file, _counted: Arc::clone(&self.held) });
+            group.held = Some(Counted { file, _count: Arc::clone(&self.held) });
         }
-        self.parse(dir, length).map(Some)
+        Ok(Some(figure))
     }
-}
-
-impl MemoryReader {
-    fn parse(&self, dir: &CgroupDir, length: usize) -> Result<Bytes, MemoryError> {
-        let text = self.buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok());
-        text.and_then(without_page_cache).ok_or_else(|| MemoryError::Parse { path: self.path(dir) })
-    }
-
-    fn path(&self, dir: &CgroupDir) -> PathBuf {
-        let file = self.layout.file(dir, Resource::MemoryStat);
-        file.and_then(|file| self.layout.path(&file)).unwrap_or_else(|| PathBuf::from(dir.as_str()))
-    }
-}
-
-fn without_page_cache(text: &str) -> Option<Bytes> {
-    let total = text.lines().any(|line| line.starts_with("total_"));
-    let mut sum = 0u64;
-    let mut found = 0;
-    for line in text.lines() {
-        let Some((key, value)) = line.split_once(' ') else { continue };
-        let key = if total { key.strip_prefix("total_").unwrap_or("") } else { key };
-        if ["inactive_anon", "active_anon", "unevictable"].contains(&key) {
-            sum = sum.checked_add(value.trim().parse().ok()?)?;
-            found += 1;
-        }
-    }
-    (found == 3).then_some(Bytes(sum))
 }
 
 /// Why a group's memory use is not known though the group exists.
 #[derive(Debug, thiserror::Error)]
 enum MemoryError {
-    #[error("cannot read {}", path.display())]
-    Read { path: PathBuf, source: io::Error },
-    #[error("{} lacks a figure that every kernel gives", path.display())]
-    Parse { path: PathBuf },
-}
-
-/// Whether the group has gone: no file, or a descriptor whose group was removed.
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ENODEV as i32)
-}
-
-/// Reads a whole file from its start; the buffer grows to what it needs. One system call for a file that fits.
-fn read_all(file: &File, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    let mut length = 0;
-    loop {
-        let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) else {
-            buffer.resize(buffer.len() * 2, 0);
-            continue;
-        };
-        let room = rest.len();
-        let read = file.read_at(rest, length as u64)?;
-        length += read;
-        if read < room {
-            return Ok(length);
-        }
-    }
+    #[error("cannot open its memory statistics")]
+    Open(#[from] ReadError),
+    #[error("cannot read its memory statistics")]
+    Read(#[from] io::Error),
+    #[error("cannot use its memory statistics")]
+    Parse(#[from] StatError),
 }
 
 #[cfg(test)]
@@ -267,14 +204,6 @@ mod tests {
         let mut late = GroupMemory::default();
         reader.usage(&mut late, &dir, true, seconds(2));
         assert!(late.held.is_some(), "a dropped group gives its descriptor back");
-    }
-
-    #[test]
-    fn a_file_larger_than_the_buffer_is_read_whole() {
-        let (root, mut reader, dir) = v1_host();
-        reader.buffer = vec![0; 16];
-        put(root.path(), "memory/pod", &format!("{}{V1}", "filler 1\n".repeat(2000)));
-        assert_eq!(reader.usage(&mut GroupMemory::default(), &dir, true, seconds(1)), Some(Bytes(12_288)));
     }
 
     #[test]
