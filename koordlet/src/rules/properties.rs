@@ -1,0 +1,288 @@
+//! What holds for every plan, whatever the pods, the policy and the kernel.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use super::{RuleGates, Rules};
+use crate::api::keys;
+use crate::api::node::Node;
+use crate::cgroup::resource::Resource;
+use crate::cgroup::semantics::Semantics;
+use crate::cgroup::value::Value;
+use crate::claims::claim::{Claim, Owner, Reason, Wish};
+use crate::claims::native::NativePod;
+use crate::claims::plan::{Decision, Plan};
+use crate::claims::target::Target;
+use crate::claims::testing::{BE_DIR, BOUNDED, UNBOUNDED, dir, entry, plan_of, table, tree};
+use crate::state::pods::{PodEntry, PodTable};
+use crate::state::slo::{CpuSuppressPolicy, Slo, SuppressPolicy};
+use crate::state::snapshot::Snapshot;
+use crate::state::topology::{CpuInfo, Topology};
+use crate::state::tree::DirKind;
+use crate::units::CfsQuota;
+
+/// Everything that a plan of the rules and of a suppression depends on.
+#[derive(Clone, Debug)]
+struct World {
+    pods: PodTable,
+    ratio: Option<&'static str>,
+    /// What suppression holds on the best-effort directory.
+    suppress: Option<Suppress>,
+    gates: RuleGates,
+    semantics: Semantics,
+    /// Whether the rules have seen the suppress policy yet.
+    policy_seen: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Suppress {
+    Quota(i64),
+    Cpus(u32),
+}
+
+fn amount(of: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> + Clone {
+    prop::option::of(prop::sample::select(of))
+}
+
+fn resources() -> impl Strategy<Value = Json> {
+    let cpu = amount(&["5m", "100m", "500m", "1", "2"]);
+    let batch = amount(&["5", "500", "1000", "3000"]);
+    (cpu, amount(&["64Mi", "1Gi"]), batch.clone(), batch, amount(&["1Mi", "2Gi"])).prop_map(
+        |(cpu, memory, batch_request, batch_limit, batch_memory)| {
+            let list = |pairs: &[(&str, Option<&'static str>)]| -> BTreeMap<String, &'static str> {
+                pairs
+                    .iter()
+                    .filter_map(|(name, amount)| amount.map(|amount| ((*name).to_owned(), amount)))
+                    .collect()
+            };
+            let requests = list(&[(keys::CPU, cpu), (keys::BATCH_CPU, batch_request)]);
+            let limits = list(&[
+                (keys::CPU, cpu),
+                (keys::MEMORY, memory),
+                (keys::BATCH_CPU, batch_limit),
+                (keys::BATCH_MEMORY, batch_memory),
+            ]);
+            json!({"requests": requests, "limits": limits})
+        },
+    )
+}
+
+fn pod_entry() -> impl Strategy<Value = PodEntry> {
+    let containers = prop::collection::vec(resources(), 1..4);
+    let init = prop::collection::vec((resources(), any::<bool>()), 0..3);
+    let label = prop::sample::select(vec!["", "LS", "BE", "LSR"]);
+    let applied = prop::option::of(resources());
+    let odd =
+        (any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.2), prop::bool::weighted(0.2));
+    (containers, init, label, applied, odd).prop_map(
+        |(containers, init, label, applied, (hooks_live, kata, pinned, pod_level))| {
+            let named = |prefix: &str, index: usize, resources: Json, sidecar: bool| {
+                let mut container = json!({"name": format!("{prefix}{index}"), "resources": resources});
+                if sidecar {
+                    container["restartPolicy"] = json!("Always");
+                }
+                container
+            };
+            let apps: Vec<_> =
+                containers.into_iter().enumerate().map(|(i, r)| named("a", i, r, false)).collect();
+            let init: Vec<_> = init.into_iter().enumerate().map(|(i, (r, s))| named("i", i, r, s)).collect();
+            let mut spec = json!({"containers": apps, "initContainers": init});
+            if kata {
+                spec["runtimeClassName"] = json!("kata");
+            }
+            if pod_level {
+                // At least as large as any container's, which the API server insists on.
+                spec["resources"] = json!({"limits": {"cpu": "8"}, "requests": {"cpu": "4"}});
+            }
+            let status = if pinned { r#"{"cpuset":"2-3"}"# } else { "{}" };
+            let mut pod = entry(json!({
+                "metadata": {
+                    "uid": "u",
+                    "labels": {keys::QOS_CLASS: label},
+                    "annotations": {keys::RESOURCE_STATUS: status},
+                },
+                "spec": spec,
+                "status": {
+                    "phase": "Running",
+                    "containerStatuses": [{"name": "a0", "resources": applied}],
+                },
+            }));
+            pod.hooks_live = hooks_live;
+            pod
+        },
+    )
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let pods = prop::collection::vec(pod_entry(), 0..4);
+    let suppress = prop::option::of(prop_oneof![
+        prop::sample::select(vec![2000_i64, 50_000, 200_000]).prop_map(Suppress::Quota),
+        (0_u32..4).prop_map(Suppress::Cpus),
+    ]);
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (pods, amount(&["0.80", "1.00", "1.20", "1.5", "5.00"]), suppress, flags).prop_map(
+        |(pods, ratio, suppress, (normalization, batch, bounded, policy_seen))| World {
+            pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(pod, index))),
+            ratio,
+            suppress,
+            gates: RuleGates { cpu_normalization: normalization, batch_resource: batch },
+            semantics: if bounded { BOUNDED } else { UNBOUNDED },
+            policy_seen,
+        },
+    )
+}
+
+/// The pod under a UID of its own.
+fn renamed(pod: PodEntry, index: usize) -> PodEntry {
+    let mut object = pod.pod;
+    object.metadata.uid = format!("u{index}");
+    let renamed = entry(serde_json::to_value(&object).unwrap());
+    PodEntry { hooks_live: pod.hooks_live, ..renamed }
+}
+
+impl World {
+    fn claims(&self) -> Vec<Claim> {
+        let mut node = Node::default();
+        let ratio = self.ratio.map(|ratio| (keys::CPU_NORMALIZATION_RATIO.to_owned(), ratio.to_owned()));
+        node.metadata.annotations.extend(ratio);
+        let policy = match self.suppress {
+            Some(Suppress::Quota(_)) => SuppressPolicy::CfsQuota,
+            _ => SuppressPolicy::Cpuset,
+        };
+        let suppress = CpuSuppressPolicy { enable: self.suppress.is_some(), policy, ..Default::default() };
+        let snapshot = Snapshot {
+            node: Some(Arc::new(node)),
+            pods: Arc::new(self.pods.clone()),
+            slo: Arc::new(Slo { synced: self.policy_seen, suppress, ..Default::default() }),
+            ..Default::default()
+        };
+        let mut rules = Rules::new(self.gates);
+        rules.observe(&snapshot);
+        let mut claims = rules.claims(&snapshot);
+        claims.extend(self.suppress_claims());
+        claims
+    }
+
+    /// Claims shaped like those of the strategy: the class directory's quota, or CPUs on three levels.
+    fn suppress_claims(&self) -> Vec<Claim> {
+        let claim = |dir: &_, resource, value| Claim {
+            target: Target::cgroup(dir, resource),
+            wish: Wish::Hold(value),
+            owner: Owner::CpuSuppress,
+            reason: Arc::new(Reason { text: "the load".to_owned(), inputs: BTreeMap::new() }),
+        };
+        match self.suppress {
+            None => Vec::new(),
+            Some(Suppress::Quota(us)) => {
+                vec![claim(&dir(BE_DIR), Resource::CfsQuota, Value::Quota(CfsQuota::Micros(us)))]
+            }
+            Some(Suppress::Cpus(cpu)) => {
+                let tree = tree(&self.pods);
+                let be =
+                    tree.dirs.iter().filter(|(d, kind)| dir(BE_DIR).contains(d) && **kind != DirKind::Nested);
+                be.map(|(dir, _)| claim(dir, Resource::Cpus, Value::Cpus([cpu].into_iter().collect())))
+                    .collect()
+            }
+        }
+    }
+
+    fn plan(&self, claims: Vec<Claim>) -> Plan {
+        let cpus = (0..8).map(|cpu| CpuInfo { cpu, core: cpu, socket: 0, node: 0 }).collect();
+        let topology = Topology { cpus, be_pool: "0-7".parse().unwrap(), ..Default::default() };
+        plan_of(&self.pods, Some(&topology), self.semantics, claims)
+    }
+}
+
+/// The quota that a target is to have, and whether the plan holds it.
+fn quota(plan: &Plan, dir: &crate::cgroup::path::CgroupDir) -> Option<(CfsQuota, bool)> {
+    match plan.entries.get(&Target::cgroup(dir, Resource::CfsQuota))?.decision {
+        Decision::Hold(Value::Quota(quota)) => Some((quota, true)),
+        Decision::Release(Value::Quota(quota)) => Some((quota, false)),
+        _ => None,
+    }
+}
+
+proptest! {
+    #[test]
+    fn unchanged_inputs_give_the_same_plan(world in world()) {
+        let first = world.plan(world.claims());
+        prop_assert_eq!(&first, &world.plan(world.claims()));
+        // And the order in which the parts claim does not matter.
+        let mut reversed = world.claims();
+        reversed.reverse();
+        prop_assert_eq!(&first, &world.plan(reversed));
+    }
+
+    #[test]
+    fn every_claim_has_something_to_fall_back_to(world in world()) {
+        let claims = world.claims();
+        let withdrawn = world.plan(Vec::new());
+        for claim in &claims {
+            let desired = withdrawn.entries.get(&claim.target);
+            prop_assert!(desired.is_some(), "{} has no baseline", claim.target);
+            prop_assert!(desired.is_some_and(|desired| matches!(desired.decision, Decision::Release(_))));
+        }
+        // Nothing is held that nobody claims.
+        prop_assert!(withdrawn.entries.values().all(|desired| !matches!(desired.decision, Decision::Hold(_))));
+    }
+
+    #[test]
+    fn a_bounded_kernel_is_never_asked_for_a_child_above_its_parent(mut world in world()) {
+        world.semantics = BOUNDED;
+        let plan = world.plan(world.claims());
+        for pod in world.pods.pods.values() {
+            let children = pod.containers.iter().filter_map(|container| container.dir.clone());
+            let pairs = children.map(|child| (child, pod.dir.clone())).chain(
+                [(pod.dir.clone(), dir(BE_DIR))].into_iter().filter(|(pod, be)| be.contains(pod)),
+            );
+            for (child, parent) in pairs {
+                let (Some((low, low_held)), Some((high, high_held))) = (quota(&plan, &child), quota(&plan, &parent))
+                else { continue };
+                if (low_held || high_held) && low != CfsQuota::Unlimited {
+                    prop_assert!(low <= high, "{child} {low} above {parent} {high}");
+                }
+            }
+            // An unlimited pod lets its containers through to the class directory.
+            if let Some((CfsQuota::Micros(class), true)) = quota(&plan, &dir(BE_DIR))
+                && dir(BE_DIR).contains(&pod.dir)
+            {
+                for child in pod.containers.iter().filter_map(|container| container.dir.as_ref()) {
+                    let own = quota(&plan, child).and_then(|(quota, _)| quota.micros());
+                    prop_assert!(own.is_none_or(|own| own <= class), "{child} above the class");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_pod_start_is_broken(mut world in world()) {
+        world.semantics = BOUNDED;
+        let plan = world.plan(world.claims());
+        for pod in world.pods.pods.values().filter(|pod| !pod.hooks_live) {
+            if let Some((CfsQuota::Micros(held), true)) = quota(&plan, &pod.dir) {
+                let native = NativePod::new(pod);
+                for container in &pod.containers {
+                    let runtime = native.container(container).quota.micros();
+                    prop_assert!(runtime.is_none_or(|runtime| runtime <= held), "{} at {held}", container.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_deciding_claim_comes_first_and_quotas_are_what_the_kernel_takes(world in world()) {
+        let plan = world.plan(world.claims());
+        for (target, desired) in &plan.entries {
+            let first = &desired.claims[0];
+            prop_assert_eq!(&first.target, target);
+            prop_assert_eq!(first.owner, desired.owner);
+            prop_assert_eq!(&first.reason, &desired.reason);
+            if let Decision::Hold(Value::Quota(CfsQuota::Micros(us))) = desired.decision {
+                prop_assert!(us >= 1000, "{target} {us}");
+            }
+        }
+    }
+}
