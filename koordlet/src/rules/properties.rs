@@ -47,23 +47,32 @@ fn amount(of: &'static [&'static str]) -> impl Strategy<Value = Option<&'static 
     prop::option::of(prop::sample::select(of))
 }
 
-fn resources() -> impl Strategy<Value = Json> {
+/// What the containers of a pod ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Native,
+    Batch,
+    Mixed,
+}
+
+fn resources(kind: Kind) -> impl Strategy<Value = Json> {
     let cpu = amount(&["5m", "100m", "500m", "1", "2"]);
     let batch = amount(&["5", "500", "1000", "3000"]);
     (cpu, amount(&["64Mi", "1Gi"]), batch.clone(), batch, amount(&["1Mi", "2Gi"])).prop_map(
-        |(cpu, memory, batch_request, batch_limit, batch_memory)| {
-            let list = |pairs: &[(&str, Option<&'static str>)]| -> BTreeMap<String, &'static str> {
-                pairs
-                    .iter()
-                    .filter_map(|(name, amount)| amount.map(|amount| ((*name).to_owned(), amount)))
-                    .collect()
-            };
-            let requests = list(&[(keys::CPU, cpu), (keys::BATCH_CPU, batch_request)]);
+        move |(cpu, memory, batch_request, batch_limit, batch_memory)| {
+            let native = |pair: (&'static str, Option<&'static str>)| (pair, kind != Kind::Batch);
+            let batch = |pair: (&'static str, Option<&'static str>)| (pair, kind != Kind::Native);
+            let list =
+                |pairs: &[((&'static str, Option<&'static str>), bool)]| -> BTreeMap<String, &'static str> {
+                    let wanted = pairs.iter().filter(|(_, wanted)| *wanted);
+                    wanted.filter_map(|((name, amount), _)| Some(((*name).to_owned(), (*amount)?))).collect()
+                };
+            let requests = list(&[native((keys::CPU, cpu)), batch((keys::BATCH_CPU, batch_request))]);
             let limits = list(&[
-                (keys::CPU, cpu),
-                (keys::MEMORY, memory),
-                (keys::BATCH_CPU, batch_limit),
-                (keys::BATCH_MEMORY, batch_memory),
+                native((keys::CPU, cpu)),
+                native((keys::MEMORY, memory)),
+                batch((keys::BATCH_CPU, batch_limit)),
+                batch((keys::BATCH_MEMORY, batch_memory)),
             ]);
             json!({"requests": requests, "limits": limits})
         },
@@ -71,10 +80,15 @@ fn resources() -> impl Strategy<Value = Json> {
 }
 
 fn pod_entry() -> impl Strategy<Value = PodEntry> {
-    let containers = prop::collection::vec(resources(), 1..4);
-    let init = prop::collection::vec((resources(), any::<bool>()), 0..3);
-    let label = prop::sample::select(vec!["", "LS", "BE", "LSR"]);
-    let applied = prop::option::of(resources());
+    prop::sample::select(vec![Kind::Native, Kind::Batch, Kind::Mixed]).prop_flat_map(pod_of)
+}
+
+fn pod_of(kind: Kind) -> impl Strategy<Value = PodEntry> {
+    let containers = prop::collection::vec(resources(kind), 1..4);
+    let init = prop::collection::vec((resources(kind), any::<bool>()), 0..3);
+    let labels = if kind == Kind::Batch { vec!["BE"] } else { vec!["", "LS", "BE", "LSR"] };
+    let label = prop::sample::select(labels);
+    let applied = prop::option::of(resources(kind));
     let odd =
         (any::<bool>(), prop::bool::weighted(0.1), prop::bool::weighted(0.2), prop::bool::weighted(0.2));
     (containers, init, label, applied, odd).prop_map(
