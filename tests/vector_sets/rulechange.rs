@@ -1,6 +1,7 @@
 //! Set `rulechange`: annotations one after another, as the rules take them (hooks.md 5 and 9.2).
 
 use koordlet::rules::cpu_normalization::CpuNormalization;
+use koordlet::rules::ratio::NormalizationRatio;
 use serde_json::{Value, json};
 
 use crate::set::{self, Row, Verdict};
@@ -25,7 +26,7 @@ fn our_steps(texts: &[Option<String>]) -> Vec<Value> {
     let mut rule = CpuNormalization::default();
     let step = |text: &Option<String>| {
         let result = rule.update(text.as_deref());
-        let ratio = rule.ratio().ratio().map(|ratio| ratio.get());
+        let ratio = rule.ratio().ratio().map(NormalizationRatio::get);
         state(ratio, *result.as_ref().unwrap_or(&false), result.is_err())
     };
     texts.iter().map(step).collect()

@@ -2,6 +2,7 @@
 //! clock, no file, no socket. Nobody writes; each part claims, and the executor makes the plan true.
 
 mod baseline;
+mod be_cpus;
 pub mod claim;
 mod class;
 pub mod combine;

@@ -51,6 +51,7 @@ pub(crate) fn pod(uid: &str, label: &str, spec: Json) -> PodEntry {
 }
 
 /// The same with annotations.
+#[expect(clippy::needless_pass_by_value, reason = "so that a literal is passed without a borrow")]
 pub(crate) fn annotated(uid: &str, label: &str, annotations: Json, spec: Json) -> PodEntry {
     let labels = if label.is_empty() { json!({}) } else { json!({ keys::QOS_CLASS: label }) };
     entry(json!({

@@ -9,16 +9,12 @@
 pub mod batch_resource;
 mod batch_spec;
 pub mod cpu_normalization;
-#[cfg(test)]
-mod examples;
 mod go_float;
-#[cfg(test)]
-mod properties;
 pub mod ratio;
 pub mod rule_pod;
 pub mod rule_set;
 #[cfg(test)]
-mod scenarios;
+mod tests;
 pub mod wishes;
 
 pub use rule_pod::{RulePod, RuleTarget};

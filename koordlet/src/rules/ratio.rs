@@ -138,12 +138,12 @@ mod tests {
 
     /// One run of annotations; `+` changed, `-` unchanged, `E` refused.
     fn marks(rule: &mut RatioRule, annotations: &[Option<&str>]) -> String {
-        let mark = |text: &Option<&str>| match rule.update(*text) {
+        let mark = |text: Option<&str>| match rule.update(text) {
             Ok(true) => '+',
             Ok(false) => '-',
             Err(_) => 'E',
         };
-        annotations.iter().map(mark).collect()
+        annotations.iter().copied().map(mark).collect()
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
         let mut rule = RatioRule::default();
         rule.update(Some("1.5")).unwrap();
         let error = rule.update(Some("fast")).unwrap_err();
-        assert_eq!(rule.ratio().unwrap().get(), 1.5);
+        assert_eq!(rule.ratio().unwrap().to_string(), "1.5");
         assert_eq!(
             error.to_string(),
             "annotation node.koordinator.sh/cpu-normalization-ratio: \"fast\" is not a finite number"

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-use super::{RuleGates, Rules};
 use crate::api::keys;
 use crate::api::node::Node;
 use crate::cgroup::resource::Resource;
@@ -17,6 +16,7 @@ use crate::claims::native::NativePod;
 use crate::claims::plan::{Decision, Plan};
 use crate::claims::target::Target;
 use crate::claims::testing::{BE_DIR, BOUNDED, UNBOUNDED, dir, entry, plan_of, table, tree};
+use crate::rules::{RuleGates, Rules};
 use crate::state::pods::{PodEntry, PodTable};
 use crate::state::slo::{CpuSuppressPolicy, Slo, SuppressPolicy};
 use crate::state::snapshot::Snapshot;

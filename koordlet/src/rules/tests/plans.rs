@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{RuleGates, Rules};
 use crate::api::keys;
 use crate::api::node::Node;
 use crate::cgroup::resource::Resource;
@@ -22,6 +21,7 @@ use crate::claims::testing::{
     tree,
 };
 use crate::cpuset::CpuSet;
+use crate::rules::{RuleGates, Rules};
 use crate::state::pods::{PodEntry, PodTable};
 use crate::state::slo::Slo;
 use crate::state::snapshot::Snapshot;
@@ -230,26 +230,32 @@ fn without_claims_all_falls_back_to_the_pods_own_specs() {
 
 #[test]
 fn best_effort_cpus_fall_back_to_the_pool_or_to_the_pods_own() {
-    let own = json!({ keys::RESOURCE_STATUS: r#"{"cpuset":"2-3"}"# });
+    let own = json!({ keys::RESOURCE_STATUS: r#"{"cpuset":"2-3,6,99"}"# });
     let containers = || json!({"containers": [{"name": "a"}]});
     let mut late = pod("late", "BE", containers());
     late.containers[0].dir = None;
     let pods = table([pod("p", "BE", containers()), annotated("q", "BE", own, containers()), late]);
+    let cpus = |plan: &Plan, path: &str| said(plan, &format!("{BE_DIR}{path}"), Resource::Cpus);
     let plan = plan_of(&pods, Some(&topology("0-5")), BOUNDED, Vec::new());
-    let cpus = |path: &str| said(&plan, &format!("{BE_DIR}{path}"), Resource::Cpus);
-    for path in ["", "/podp", "/podp/a", "/podp/sandbox", "/podq", "/podlate"] {
-        assert_eq!(cpus(path), "release 0-5", "{path}");
+    for path in ["/podp", "/podp/a", "/podp/sandbox", "/podlate"] {
+        assert_eq!(cpus(&plan, path), "release 0-5", "{path}");
     }
-    assert_eq!([cpus("/podq/a"), cpus("/podq/sandbox")], ["release 2-3"; 2]);
+    assert_eq!(
+        [cpus(&plan, "/podq/a"), cpus(&plan, "/podq/sandbox")],
+        ["release 2-3,6"; 2],
+        "CPU 99 is not there"
+    );
+    assert_eq!([cpus(&plan, ""), cpus(&plan, "/podq")], ["release 0-6"; 2], "a parent has its children's");
     assert_eq!(said(&plan, "kubepods/burstable", Resource::Cpus), "-");
     // Never an empty list.
-    let empty = plan_of(&pods, Some(&topology("")), BOUNDED, Vec::new());
-    assert_eq!(said(&empty, BE_DIR, Resource::Cpus), "-");
-    // Suppression wins while it lasts, also over a pod's own CPUs (qos.md 5.1).
-    let cpus: CpuSet = "0-1".parse().unwrap();
-    let claims = vec![suppress(&format!("{BE_DIR}/podq/a"), Resource::Cpus, Value::Cpus(cpus))];
+    let none = table([pod("p", "BE", containers())]);
+    let empty = plan_of(&none, Some(&topology("")), BOUNDED, Vec::new());
+    assert_eq!([cpus(&empty, ""), cpus(&empty, "/podp/a")], ["-"; 2]);
+    // A claim of suppression wins while it lasts.
+    let two: CpuSet = "0-1".parse().unwrap();
+    let claims = vec![suppress(&format!("{BE_DIR}/podp/a"), Resource::Cpus, Value::Cpus(two))];
     let plan = plan_of(&pods, Some(&topology("0-5")), BOUNDED, claims);
-    assert_eq!(said(&plan, &format!("{BE_DIR}/podq/a"), Resource::Cpus), "hold 0-1");
+    assert_eq!(cpus(&plan, "/podp/a"), "hold 0-1");
 }
 
 /// Rules and strategy may see a new policy at different moments.
