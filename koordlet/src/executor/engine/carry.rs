@@ -8,10 +8,10 @@ use super::super::order::{self, Pass, Step};
 use super::super::refusal::Refusal;
 use super::super::report::NoticeKind;
 use super::super::stats::count;
-use super::Engine;
 use super::collect::{Kind, Todo, resource};
 use super::goal::Goal;
 use super::track::Standing;
+use super::{Engine, Search};
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
@@ -57,7 +57,7 @@ impl Engine {
             }
             if self.goes_to_lane(&todo.target) {
                 *over = true;
-                self.to_lane(todo, &step, now);
+                self.send_to_lane(todo, &step, now);
                 continue;
             }
             let outcome = self.write(todo, &step);
@@ -211,15 +211,15 @@ impl Engine {
         }
     }
 
-    /// A class directory's quota that was refused may have an unknown quota beneath: one more look.
+    /// A class directory's quota that was refused may have an unknown quota beneath: one more search.
     fn search_again(&mut self, todo: &Todo) -> bool {
-        let class = self.held_class_quota(&todo.change.dir).is_some();
-        let first = self.tracks.get(&todo.target).is_none_or(|track| track.refusal.is_none());
-        class
-            && first
-            && resource(&todo.target) == Resource::CfsQuota
-            && self.parts.files.layout().semantics().child_quota_bounded_by_parent
-            && self.unscanned.insert(todo.target.clone())
+        match self.searched.get_mut(&todo.target) {
+            Some(search) if !search.repeated => {
+                *search = Search { largest_left: CfsQuota::Unlimited, repeated: true };
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The goal is true without a write.
@@ -244,7 +244,9 @@ impl Engine {
 
     fn held(&mut self, target: &Target, now: Nanos) {
         self.refused.remove(target);
-        self.unscanned.remove(target);
+        if let Some(search) = self.searched.get_mut(target) {
+            search.repeated = false;
+        }
         let track = self.track(target);
         track.standing = Standing::Held;
         track.refusal = None;
@@ -256,6 +258,7 @@ impl Engine {
     }
 
     fn given(&mut self, target: &Target) {
+        self.forget_searches_above(target);
         self.refused.remove(target);
         if self.parts.ledger.get(target).is_some() {
             count(&self.parts.stats.restored);
@@ -301,7 +304,7 @@ impl Engine {
     }
 
     /// Hands a write to the memory lane, or parks it behind its subtree's.
-    fn to_lane(&mut self, todo: &Todo, step: &Step, now: Nanos) {
+    fn send_to_lane(&mut self, todo: &Todo, step: &Step, now: Nanos) {
         let subtree: Subtree = self.subtree(&todo.target);
         if self.slow.is_busy(&subtree) {
             self.slow.park(&subtree, &todo.target);

@@ -10,12 +10,12 @@ use super::super::order::{self, Change};
 use super::super::report::NoticeKind;
 use super::super::stats::count;
 use super::super::watch::Place;
-use super::Engine;
 use super::goal::{Back, Goal};
 use super::track::Standing;
+use super::{Engine, Search};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
-use crate::cgroup::value::Value;
+use crate::cgroup::value::{Value, quota_for_period};
 use crate::claims::claim::Owner;
 use crate::claims::plan::Subtree;
 use crate::claims::target::Target;
@@ -58,16 +58,19 @@ impl Engine {
             self.due.remove(target);
         }
         for target in ready {
-            todos.extend(self.examine(&target, now));
+            let todo = self.examine(&target, &todos, now);
+            todos.extend(todo);
         }
-        self.add_bursts_above_quotas(&mut todos, now);
-        self.add_quotas_above_classes(&mut todos, now);
+        self.lift_quotas_above_classes(&mut todos);
+        self.take_bursts_along(&mut todos, now);
         self.remember_shares_of_idle(&todos);
         todos
     }
 
-    fn examine(&mut self, target: &Target, now: Nanos) -> Option<Todo> {
+    /// What has to change at a target, besides `others` that are about to.
+    fn examine(&mut self, target: &Target, others: &[Todo], now: Nanos) -> Option<Todo> {
         let goal = self.goal(target);
+        let goal = self.cut_burst(target, goal, others);
         match &goal {
             Goal::Nothing(why) => {
                 self.stand(target, Standing::Left(*why));
@@ -89,7 +92,7 @@ impl Engine {
             return None;
         }
         let text = self.read(target, now)?;
-        let todo = self.compare(target, id, text, &goal, now);
+        let todo = self.compare(target, id, text, &goal);
         if todo.is_none() {
             self.reached(target, &goal, now);
         }
@@ -198,22 +201,14 @@ impl Engine {
     }
 
     /// A change, if `text` does not mean the goal.
-    pub(super) fn compare(
-        &mut self,
-        target: &Target,
-        id: u64,
-        text: String,
-        goal: &Goal,
-        now: Nanos,
-    ) -> Option<Todo> {
+    pub(super) fn compare(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
         let Target::Cgroup { dir, resource } = target;
         let period = if *resource == Resource::CfsQuota { Some(self.period(dir, &text)) } else { None };
         let (want, kind) = match goal {
             Goal::Hold { value, owner, cause, note } => {
-                let (value, note) = self.bounded(target, value, note.clone(), now);
                 let track = self.track(target);
-                (track.aim, track.note) = (Some(value.clone()), note);
-                (value, Kind::Hold { owner: *owner, cause: cause.clone() })
+                (track.aim, track.note) = (Some(value.clone()), note.clone());
+                (value.clone(), Kind::Hold { owner: *owner, cause: cause.clone() })
             }
             Goal::Give(Back::Value(value)) => (value.clone(), Kind::Give { original: None }),
             Goal::Give(Back::Original(original)) => {
@@ -221,7 +216,7 @@ impl Engine {
                 if same_period && original.value == text {
                     return None;
                 }
-                self.to_give_back(target, original)?
+                self.original_to_give(target, original)?
             }
             Goal::Wait(_) | Goal::Nothing(_) => return None,
         };
@@ -241,9 +236,9 @@ impl Engine {
 
     /// The value and the deed that bring an original back. An empty CPU list, where that does not mean the
     /// parent's, is refused once there are tasks: the parent's list is what it had come to (C026).
-    fn to_give_back(&self, target: &Target, original: &Original) -> Option<(Value, Kind)> {
+    fn original_to_give(&self, target: &Target, original: &Original) -> Option<(Value, Kind)> {
         let Target::Cgroup { dir, resource } = target;
-        let value = self.original_value(*resource, original)?;
+        let value = self.value_of(*resource, &Back::Original(original.clone()))?;
         let inherits = self.parts.files.layout().semantics().empty_cpuset_inherits;
         if matches!(&value, Value::Cpus(list) if list.is_empty()) && !inherits {
             let text = self.parts.backend.read(&dir.parent()?, *resource).ok()?;
@@ -253,59 +248,47 @@ impl Engine {
         Some((value, Kind::Give { original: Some(original.clone()) }))
     }
 
-    /// The meaning of what was there before us, a quota as one for 100 ms.
-    fn original_value(&self, resource: Resource, original: &Original) -> Option<Value> {
-        let period = match (resource, original.period_us()) {
-            (Resource::CfsQuota, Some(us)) => Some(Period { us, in_quota_file: false }),
-            _ => None,
-        };
-        self.parts.files.value(resource, &original.value, period)
-    }
-
-    /// A burst above the quota is refused by the kernel (C007, C215): what is left of a wished one.
-    fn bounded(
-        &mut self,
-        target: &Target,
-        value: &Value,
-        note: Option<String>,
-        now: Nanos,
-    ) -> (Value, Option<String>) {
-        let Target::Cgroup { dir, resource: Resource::CfsBurst } = target else {
-            return (value.clone(), note);
-        };
-        let (Value::Int(burst), Some(limit)) = (value, self.quota_to_be(dir, now)) else {
-            return (value.clone(), note);
-        };
-        if *burst <= limit {
-            return (value.clone(), note);
+    /// A burst above the quota is refused by the kernel (C007, C215): it is cut. One that is only held back
+    /// for the quota's sake is given back where it fits.
+    fn cut_burst(&mut self, target: &Target, goal: Goal, others: &[Todo]) -> Goal {
+        let Target::Cgroup { dir, resource: Resource::CfsBurst } = target else { return goal };
+        let (Goal::Hold { value, .. } | Goal::Give(Back::Value(value))) = &goal else { return goal };
+        let Value::Int(burst) = *value else { return goal };
+        let limit = self.quota_to_be(dir, others).filter(|limit| burst > *limit);
+        match (goal, limit) {
+            (Goal::Hold { owner, cause, .. }, Some(limit)) => Goal::Hold {
+                value: Value::Int(limit),
+                owner,
+                cause,
+                note: Some(format!("{burst} cut to the quota {limit}, above which the kernel refuses it")),
+            },
+            (Goal::Hold { cause: Some(_), .. }, None) => match self.back(target) {
+                Some(back) => Goal::Give(back),
+                None => Goal::Nothing(None),
+            },
+            (Goal::Give(_), Some(limit)) => Goal::Give(Back::Value(Value::Int(limit))),
+            (goal, _) => goal,
         }
-        (
-            Value::Int(limit),
-            Some(format!("{burst} cut to the quota {limit}, above which the kernel refuses it")),
-        )
     }
 
     /// The quota that a directory has once all is done, in microseconds of its period; `None` is unlimited.
-    fn quota_to_be(&mut self, dir: &CgroupDir, now: Nanos) -> Option<i64> {
+    fn quota_to_be(&mut self, dir: &CgroupDir, others: &[Todo]) -> Option<i64> {
         let target = Target::cgroup(dir, Resource::CfsQuota);
-        let text = self.read(&target, now)?;
+        let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
         let period = self.period(dir, &text);
-        let quota = match self.goal(&target) {
-            Goal::Hold { value: Value::Quota(quota), .. } | Goal::Give(Back::Value(Value::Quota(quota))) => {
-                quota
+        let changing = others.iter().find(|todo| todo.target == target);
+        let value = match (changing, self.goal(&target)) {
+            (Some(todo), _) => Some(todo.change.want.clone()),
+            (None, Goal::Hold { value, .. }) => Some(value),
+            (None, Goal::Give(back)) => self.value_of(Resource::CfsQuota, &back),
+            (None, Goal::Wait(_) | Goal::Nothing(_)) => {
+                self.parts.files.value(Resource::CfsQuota, &text, Some(period))
             }
-            Goal::Give(Back::Original(original)) => {
-                match self.original_value(Resource::CfsQuota, &original)? {
-                    Value::Quota(quota) => quota,
-                    _ => return None,
-                }
-            }
-            _ => match self.parts.files.value(Resource::CfsQuota, &text, Some(period))? {
-                Value::Quota(quota) => quota,
-                _ => return None,
-            },
         };
-        crate::cgroup::value::quota_for_period(quota, period.us).micros()
+        match value? {
+            Value::Quota(quota) => quota_for_period(quota, period.us).micros(),
+            _ => None,
+        }
     }
 
     /// The CFS period in force. Where it has a file of its own, that is read once per watched directory.
@@ -330,79 +313,100 @@ impl Engine {
         Some(text)
     }
 
-    /// A burst that nobody claims goes down with its quota, and is remembered (C007).
-    fn add_bursts_above_quotas(&mut self, todos: &mut Vec<Todo>, now: Nanos) {
-        let narrowed: Vec<(CgroupDir, u64, CfsQuota, Option<Period>, Owner)> = todos
-            .iter()
-            .filter_map(|todo| match (&todo.change.want, &todo.kind) {
-                (Value::Quota(quota @ CfsQuota::Micros(_)), Kind::Hold { owner, .. }) => {
-                    Some((todo.change.dir.clone(), todo.id, *quota, todo.period, *owner))
-                }
-                _ => None,
-            })
-            .collect();
-        for (dir, id, quota, period, owner) in narrowed {
-            let burst = Target::cgroup(&dir, Resource::CfsBurst);
-            let taken = self.plan.entries.contains_key(&burst) || todos.iter().any(|t| t.target == burst);
-            let Some(text) = self.known_text(&burst).filter(|_| !taken) else { continue };
-            let limit = crate::cgroup::value::quota_for_period(quota, period.map_or(0, |p| p.us)).micros();
-            let (Some(Value::Int(present)), Some(limit)) =
-                (self.parts.files.value(Resource::CfsBurst, &text, None), limit)
-            else {
-                continue;
-            };
-            if present > limit {
-                let cause = Target::cgroup(&dir, Resource::CfsQuota);
-                self.track(&burst).start_anew(id, None);
-                let goal = Goal::Hold { value: Value::Int(limit), owner, cause: Some(cause), note: None };
-                todos.extend(self.compare(&burst, id, text, &goal, now));
+    /// A burst above its quota is refused (C007): each quota that changes takes the burst beside it along, also
+    /// one that nobody claims.
+    fn take_bursts_along(&mut self, todos: &mut Vec<Todo>, now: Nanos) {
+        let quotas: Vec<Todo> =
+            todos.iter().filter(|todo| todo.change.resource == Resource::CfsQuota).cloned().collect();
+        for quota in quotas {
+            let burst = Target::cgroup(&quota.change.dir, Resource::CfsBurst);
+            if self.holds(&burst) || self.parts.ledger.get(&burst).is_some() {
+                todos.retain(|todo| todo.target != burst);
+                let todo = self.examine(&burst, todos, now);
+                todos.extend(todo);
+            } else {
+                let todo = self.unclaimed_burst(&burst, &quota);
+                todos.extend(todo);
             }
         }
     }
 
-    /// Quotas that nobody claims, beneath a class directory that is narrowed below them (design.md 4).
-    fn add_quotas_above_classes(&mut self, todos: &mut Vec<Todo>, now: Nanos) {
-        let narrowed: Vec<(Target, CgroupDir, CfsQuota, Owner)> = todos
-            .iter()
-            .filter_map(|todo| match (&todo.change.want, &todo.change.now, &todo.kind) {
-                (Value::Quota(want), Some(Value::Quota(now)), Kind::Hold { owner, .. })
-                    if want < now
-                        && self.held_class_quota(&todo.change.dir) == Some(*want)
-                        && (*now == CfsQuota::Unlimited || self.unscanned.contains(&todo.target)) =>
-                {
-                    Some((todo.target.clone(), todo.change.dir.clone(), *want, *owner))
-                }
-                _ => None,
-            })
-            .collect();
+    /// Cutting a burst that nobody claims to the quota that comes. For a claimed quota it is remembered.
+    fn unclaimed_burst(&mut self, burst: &Target, quota: &Todo) -> Option<Todo> {
+        let Value::Quota(to_be) = quota.change.want else { return None };
+        let limit = quota_for_period(to_be, quota.period?.us).micros()?;
+        let text = self.known_text(burst)?;
+        match self.parts.files.value(Resource::CfsBurst, &text, None)? {
+            Value::Int(present) if present > limit => {}
+            _ => return None,
+        }
+        let value = Value::Int(limit);
+        let goal = match &quota.kind {
+            Kind::Hold { owner, .. } => {
+                Goal::Hold { value, owner: *owner, cause: Some(quota.target.clone()), note: None }
+            }
+            Kind::Give { .. } => Goal::Give(Back::Value(value)),
+        };
+        self.track(burst).start_anew(quota.id, None);
+        self.compare(burst, quota.id, text, &goal)
+    }
+
+    /// Quotas that nobody claims, beneath a class directory that is narrowed below them (design.md 4): lifted.
+    fn lift_quotas_above_classes(&mut self, todos: &mut Vec<Todo>) {
         if !self.parts.files.layout().semantics().child_quota_bounded_by_parent {
             return;
         }
-        for (class, dir, limit, owner) in narrowed {
-            self.unscanned.remove(&class);
-            for beneath in self.directories_beneath(&dir) {
+        let narrowed: Vec<(Target, CfsQuota, Owner)> =
+            todos.iter().filter_map(|todo| self.narrowed_class(todo)).collect();
+        for (class, limit, owner) in narrowed {
+            let Target::Cgroup { dir, .. } = &class;
+            let mut largest_left = CfsQuota::Micros(0);
+            for beneath in self.directories_beneath(dir) {
                 let target = Target::cgroup(&beneath, Resource::CfsQuota);
-                if self.plan.entries.contains_key(&target) || todos.iter().any(|t| t.target == target) {
+                if self.holds(&target) || todos.iter().any(|t| t.target == target) {
                     continue;
                 }
-                let Ok(id) = self.parts.backend.id(&beneath, Resource::CfsQuota) else { continue };
-                let Ok(text) = self.parts.backend.read(&beneath, Resource::CfsQuota) else { continue };
-                let period = self.period(&beneath, &text);
-                let present = self.parts.files.value(Resource::CfsQuota, &text, Some(period));
-                if let Some(Value::Quota(present @ CfsQuota::Micros(_))) = present
-                    && present > limit
-                {
-                    self.track(&target).start_anew(id, None);
-                    let value = Value::Quota(CfsQuota::Unlimited);
-                    let goal = Goal::Hold { value, owner, cause: Some(class.clone()), note: None };
-                    todos.extend(self.compare(&target, id, text, &goal, now));
+                let Some((id, text, quota)) = self.finite_quota(&beneath) else { continue };
+                if quota <= limit {
+                    largest_left = largest_left.max(quota);
+                    continue;
                 }
+                self.track(&target).start_anew(id, None);
+                let value = Value::Quota(CfsQuota::Unlimited);
+                let goal = Goal::Hold { value, owner, cause: Some(class.clone()), note: None };
+                todos.extend(self.compare(&target, id, text, &goal));
             }
+            let repeated = self.searched.get(&class).is_some_and(|search| search.repeated);
+            self.searched.insert(class, Search { largest_left, repeated });
         }
     }
 
-    /// Setting `cpu.idle` makes the kernel forget the group's shares (C012): those that nobody claims are
-    /// remembered, to be given back when it is cleared.
+    /// Whether a change narrows a class directory to where unknown quotas may be, and if so for whom.
+    fn narrowed_class(&self, todo: &Todo) -> Option<(Target, CfsQuota, Owner)> {
+        let (Value::Quota(want), Some(Value::Quota(now)), Kind::Hold { owner, .. }) =
+            (&todo.change.want, &todo.change.now, &todo.kind)
+        else {
+            return None;
+        };
+        let known = *now != CfsQuota::Unlimited
+            && self.searched.get(&todo.target).is_some_and(|search| *want >= search.largest_left);
+        let class = self.held_class_quota(&todo.change.dir) == Some(*want);
+        (class && want < now && !known).then(|| (todo.target.clone(), *want, *owner))
+    }
+
+    /// A directory's id, quota text and quota, if that is finite.
+    fn finite_quota(&mut self, dir: &CgroupDir) -> Option<(u64, String, CfsQuota)> {
+        let id = self.parts.backend.id(dir, Resource::CfsQuota).ok()?;
+        let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
+        let period = self.period(dir, &text);
+        match self.parts.files.value(Resource::CfsQuota, &text, Some(period))? {
+            Value::Quota(quota @ CfsQuota::Micros(_)) => Some((id, text, quota)),
+            _ => None,
+        }
+    }
+
+    /// Setting `cpu.idle` makes the kernel forget the group's shares (C012): they are remembered, to be given
+    /// back when it is cleared.
     fn remember_shares_of_idle(&mut self, todos: &[Todo]) {
         for todo in todos {
             let (Resource::CpuIdle, Value::Int(1), Kind::Hold { owner, .. }) =
@@ -411,8 +415,7 @@ impl Engine {
                 continue;
             };
             let shares = Target::cgroup(&todo.change.dir, Resource::CpuShares);
-            let known = self.plan.entries.contains_key(&shares) || self.parts.ledger.get(&shares).is_some();
-            if known || self.parts.dry_run {
+            if self.parts.ledger.get(&shares).is_some() || self.parts.dry_run {
                 continue;
             }
             if let Ok(value) = self.parts.backend.read(&todo.change.dir, Resource::CpuShares) {

@@ -6,7 +6,6 @@ use super::super::watch::{FileEvent, Place};
 use super::track::Standing;
 use super::{Engine, MAX_BIRTHS};
 use crate::cgroup::resource::{Controller, Resource};
-use crate::claims::plan::Decision;
 use crate::claims::target::Target;
 use crate::ebpf::events::CgroupEvent;
 use crate::units::Nanos;
@@ -88,12 +87,11 @@ impl Engine {
         for target in there {
             // It may have been made anew before the news came: look, do not guess.
             let Target::Cgroup { dir, resource } = &target;
-            match self.parts.backend.id(dir, *resource) {
-                Ok(_) => self.make_due(&target, Nanos(0)),
-                Err(_) => {
-                    self.due.remove(&target);
-                    self.vanished(&target);
-                }
+            if self.parts.backend.id(dir, *resource).is_ok() {
+                self.make_due(&target, Nanos(0));
+            } else {
+                self.due.remove(&target);
+                self.vanished(&target);
             }
         }
     }
@@ -124,12 +122,8 @@ impl Engine {
         }
     }
 
-    fn holds(&self, target: &Target) -> bool {
-        matches!(self.plan.entries.get(target).map(|d| &d.decision), Some(Decision::Hold(_)))
-    }
-
-    /// A file that we hold was written: by us, if it holds what we saw there last.
-    pub(super) fn written_by_somebody(&mut self, target: &Target, now: Nanos) {
+    /// A file that we hold was written.
+    fn written_by_somebody(&mut self, target: &Target, now: Nanos) {
         if self.released || self.parts.dry_run || !self.holds(target) {
             return;
         }
@@ -139,21 +133,29 @@ impl Engine {
         }
         let Target::Cgroup { dir, resource } = target;
         // Gone between the write and the look: its own event tells.
-        let Ok(text) = self.parts.backend.read(dir, *resource) else { return };
-        if track.text.as_deref() == Some(text.as_str()) {
+        if let Ok(text) = self.parts.backend.read(dir, *resource) {
+            self.found(target, &text, now);
+        }
+    }
+
+    /// Takes what a held file was found to hold: our own write, if it is what we saw there last.
+    pub(super) fn found(&mut self, target: &Target, text: &str, now: Nanos) {
+        let Target::Cgroup { dir, resource } = target;
+        let Some(track) = self.tracks.get(target) else { return };
+        if track.text.as_deref() == Some(text) {
             return;
         }
         let (was, aim) = (track.standing.clone(), track.aim.clone());
-        let period = (*resource == Resource::CfsQuota).then(|| self.period(dir, &text));
-        let as_wished = aim.is_some_and(|aim| self.parts.files.holds(*resource, &aim, &text, period));
+        let period = (*resource == Resource::CfsQuota).then(|| self.period(dir, text));
+        let as_wished = aim.is_some_and(|aim| self.parts.files.holds(*resource, &aim, text, period));
         let track = self.track(target);
-        track.text = Some(text.clone());
+        track.text = Some(text.to_owned());
         track.runtime_wrote = true;
         if as_wished && was == Standing::Held {
             return;
         }
         if was == Standing::Held {
-            self.overwritten(target, &text, now);
+            self.overwritten(target, text, now);
         } else {
             // A refused or waiting value: what is there now may let it in.
             self.make_due(target, now);

@@ -1,5 +1,6 @@
 //! What is to be true of a target: from the plan, the ledger, and what other settings of the tree leave of it.
 
+use super::super::diff::Period;
 use super::super::ledger::{Entry, Original};
 use super::Engine;
 use crate::cgroup::path::CgroupDir;
@@ -46,17 +47,26 @@ impl Engine {
     pub(super) fn goal(&self, target: &Target) -> Goal {
         let entry = self.parts.ledger.get(target);
         let Some(desired) = self.plan.entries.get(target) else {
-            return entry.map_or(Goal::Nothing(None), |entry| self.goal_of_unclaimed(entry));
+            return entry.map_or(Goal::Nothing(None), |entry| {
+                self.goal_of_given(entry, Back::Original(entry.original.clone()))
+            });
         };
         match &desired.decision {
             Decision::Leave => Goal::Nothing(None),
             Decision::Hold(value) => self.goal_of_held(target, value, desired.owner),
             Decision::Release(value) => match entry {
-                Some(entry) if !self.plan.synced.contains(&entry.owner) => unseen(entry.owner),
-                Some(_) => Goal::Give(Back::Value(value.clone())),
+                Some(entry) => self.goal_of_given(entry, Back::Value(value.clone())),
                 None => self.goal_of_unlimited_baseline(target, desired.owner, value),
             },
         }
+    }
+
+    /// Giving back, once its owner has had its say and nothing that is held stands in the way.
+    fn goal_of_given(&self, entry: &Entry, back: Back) -> Goal {
+        if !self.plan.synced.contains(&entry.owner) {
+            return unseen(entry.owner);
+        }
+        self.goal_in_the_way(entry, &back).unwrap_or(Goal::Give(back))
     }
 
     fn goal_of_held(&self, target: &Target, value: &Value, owner: Owner) -> Goal {
@@ -66,16 +76,9 @@ impl Engine {
             (Resource::Cpus | Resource::Mems, Value::Cpus(list)) if list.is_empty() => {
                 Goal::Nothing(Some("an empty list is never written: a group with tasks refuses it"))
             }
-            (Resource::CpuShares, _) if self.held_int(dir, Resource::CpuIdle) == Some(1) => {
-                Goal::Wait("the group is idle (cpu.idle), which refuses shares".to_owned())
-            }
+            (Resource::CpuShares, _) if self.held_int(dir, Resource::CpuIdle) == Some(1) => idle(),
             (Resource::CfsQuota, Value::Quota(quota)) => match self.narrower_class(dir, *quota) {
-                Some((class, limit)) => hold(
-                    Value::Quota(CfsQuota::Unlimited),
-                    Some(format!(
-                        "unlimited while {class} is limited to {limit}, which this kernel wants at or above it"
-                    )),
-                ),
+                Some((class, limit)) => hold(Value::Quota(CfsQuota::Unlimited), Some(lifted(&class, limit))),
                 None => hold(value.clone(), None),
             },
             _ => hold(value.clone(), None),
@@ -95,37 +98,54 @@ impl Engine {
         }
     }
 
-    fn goal_of_unclaimed(&self, entry: &Entry) -> Goal {
-        if !self.plan.synced.contains(&entry.owner) {
-            return unseen(entry.owner);
-        }
-        entry
-            .cause
-            .as_ref()
-            .and_then(|cause| self.goal_for_sake_of(entry, cause))
-            .unwrap_or_else(|| Goal::Give(Back::Original(entry.original.clone())))
-    }
-
-    /// The goal of a target that was changed for the sake of another; `None` once that no longer holds it.
-    fn goal_for_sake_of(&self, entry: &Entry, cause: &Target) -> Option<Goal> {
+    /// The goal of a target that could be given back, were it not for another one that is held and would make
+    /// the kernel refuse it.
+    fn goal_in_the_way(&self, entry: &Entry, back: &Back) -> Option<Goal> {
         let Target::Cgroup { dir, resource } = &entry.target;
-        let Target::Cgroup { resource: cause_resource, .. } = cause;
-        let Decision::Hold(held) = &self.plan.entries.get(cause)?.decision else { return None };
-        let hold = |value| Goal::Hold { value, owner: entry.owner, cause: Some(cause.clone()), note: None };
-        let original = self.parts.files.value(*resource, &entry.original.value, None);
-        match (cause_resource, resource, held, original) {
-            (Resource::CpuIdle, Resource::CpuShares, Value::Int(1), _) => {
-                Some(Goal::Wait("the group is idle (cpu.idle), which refuses shares".to_owned()))
+        let hold = |value, cause: &CgroupDir, note| Goal::Hold {
+            value,
+            owner: entry.owner,
+            cause: Some(Target::cgroup(cause, Resource::CfsQuota)),
+            note,
+        };
+        match (resource, self.value_of(*resource, back)?) {
+            (Resource::CpuShares, _) if self.held_int(dir, Resource::CpuIdle) == Some(1) => Some(idle()),
+            (Resource::CfsQuota, Value::Quota(quota)) => {
+                let (class, limit) = self.narrower_class(dir, quota)?;
+                Some(hold(Value::Quota(CfsQuota::Unlimited), &class, Some(lifted(&class, limit))))
             }
-            (Resource::CfsQuota, Resource::CfsBurst, Value::Quota(CfsQuota::Micros(_)), Some(original)) => {
-                Some(hold(original))
-            }
-            (Resource::CfsQuota, Resource::CfsQuota, _, Some(Value::Quota(original))) => {
-                let above = self.narrower_class(dir, original).is_some();
-                Some(hold(Value::Quota(if above { CfsQuota::Unlimited } else { original })))
-            }
+            // Cut to the quota when that has been read.
+            (Resource::CfsBurst, value) if self.holds_finite_quota(dir) => Some(hold(value, dir, None)),
             _ => None,
         }
+    }
+
+    /// What is to be given back where nothing is in the way.
+    pub(super) fn back(&self, target: &Target) -> Option<Back> {
+        match self.plan.entries.get(target).map(|desired| &desired.decision) {
+            Some(Decision::Release(value)) => Some(Back::Value(value.clone())),
+            Some(Decision::Hold(_) | Decision::Leave) => None,
+            None => self.parts.ledger.get(target).map(|entry| Back::Original(entry.original.clone())),
+        }
+    }
+
+    /// What giving back makes a file mean, a quota as one for 100 ms.
+    pub(super) fn value_of(&self, resource: Resource, back: &Back) -> Option<Value> {
+        match back {
+            Back::Value(value) => Some(value.clone()),
+            Back::Original(original) => {
+                let period = match (resource, original.period_us()) {
+                    (Resource::CfsQuota, Some(us)) => Some(Period { us, in_quota_file: false }),
+                    _ => None,
+                };
+                self.parts.files.value(resource, &original.value, period)
+            }
+        }
+    }
+
+    fn holds_finite_quota(&self, dir: &CgroupDir) -> bool {
+        let desired = self.plan.entries.get(&Target::cgroup(dir, Resource::CfsQuota));
+        desired.is_some_and(|d| matches!(d.decision, Decision::Hold(Value::Quota(CfsQuota::Micros(_)))))
     }
 
     /// A class directory above `dir` that is to be held below `quota`, where the kernel refuses that.
@@ -156,6 +176,11 @@ impl Engine {
         }
     }
 
+    /// Whether the plan holds a target.
+    pub(super) fn holds(&self, target: &Target) -> bool {
+        matches!(self.plan.entries.get(target).map(|d| &d.decision), Some(Decision::Hold(_)))
+    }
+
     pub(super) fn held_int(&self, dir: &CgroupDir, resource: Resource) -> Option<i64> {
         match &self.plan.entries.get(&Target::cgroup(dir, resource))?.decision {
             Decision::Hold(Value::Int(number)) => Some(*number),
@@ -166,4 +191,12 @@ impl Engine {
 
 fn unseen(owner: Owner) -> Goal {
     Goal::Wait(format!("what {owner:?} goes by has not been seen yet"))
+}
+
+fn idle() -> Goal {
+    Goal::Wait("the group is idle (cpu.idle), which refuses shares".to_owned())
+}
+
+fn lifted(class: &CgroupDir, limit: CfsQuota) -> String {
+    format!("unlimited while {class} is limited to {limit}, above which this kernel refuses it")
 }

@@ -27,9 +27,10 @@ use super::ledger::Ledger;
 use super::report::{Notice, NoticeKind};
 use super::stats::ExecutorStats;
 use super::watch::{Place, Watch};
+use crate::cgroup::resource::Resource;
 use crate::claims::plan::{Decision, Plan};
 use crate::claims::target::Target;
-use crate::units::Nanos;
+use crate::units::{CfsQuota, Nanos};
 
 /// Rounds of one settling: a write may make another target due at once, e.g. a child of a class directory.
 const ROUNDS: usize = 4;
@@ -44,6 +45,15 @@ pub enum SlowWrites {
     Inline,
     /// Handed out as `SlowJob`s.
     Lane,
+}
+
+/// What a search beneath a class directory found.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    /// The largest quota that fitted and was left; below it, another search is due.
+    largest_left: CfsQuota,
+    /// The kernel refused all the same, and one more search was made.
+    repeated: bool,
 }
 
 /// What an engine works with.
@@ -81,8 +91,8 @@ pub struct Engine {
     known: BTreeMap<Target, String>,
     /// Targets whose unlimited baseline was asserted once.
     asserted: BTreeSet<Target>,
-    /// Class directories whose subtree may hold quotas that are not known.
-    unscanned: BTreeSet<Target>,
+    /// Class directories whose subtree was searched for quotas that nobody claims.
+    searched: BTreeMap<Target, Search>,
     recheck: recheck::Recheck,
     slow: slow::Slow,
     notices: Vec<Notice>,
@@ -111,7 +121,7 @@ impl Engine {
             births: HashMap::new(),
             known: BTreeMap::new(),
             asserted: BTreeSet::new(),
-            unscanned: BTreeSet::new(),
+            searched: BTreeMap::new(),
             recheck: recheck::Recheck::default(),
             slow: slow::Slow::default(),
             notices: Vec::new(),
@@ -199,10 +209,19 @@ impl Engine {
             track.refusal = None;
         }
         self.refused.remove(target);
+        if !self.holds(target) {
+            self.forget_searches_above(target);
+        }
         self.make_due(target, now);
         for related in self.related(target) {
             self.make_due(&related, now);
         }
+    }
+
+    /// A quota that is no longer held may be anything from now on.
+    fn forget_searches_above(&mut self, target: &Target) {
+        let Target::Cgroup { dir, resource: Resource::CfsQuota } = target else { return };
+        self.searched.retain(|Target::Cgroup { dir: class, .. }, _| !class.contains(dir) || class == dir);
     }
 
     /// Drops what is kept of targets that are in neither the plan nor the ledger, and watches of directories
@@ -214,7 +233,7 @@ impl Engine {
                 self.tracks.remove(target);
                 self.refused.remove(target);
                 self.asserted.remove(target);
-                self.unscanned.remove(target);
+                self.searched.remove(target);
                 self.due.remove(target);
                 dropped = true;
             }

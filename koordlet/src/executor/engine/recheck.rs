@@ -98,8 +98,10 @@ impl Engine {
                     return;
                 }
                 match self.parts.backend.read(dir, *resource) {
+                    Ok(text) => self.found(target, &text, now),
                     Err(error) if is_gone(&error) => self.vanished(target),
-                    _ => self.written_by_somebody(target, now),
+                    // Not readable is not ours to repair; the next round looks again.
+                    Err(error) => tracing::debug!(%target, %error, "cannot look at it"),
                 }
             }
             // Maybe it is there by now, and the event was lost.

@@ -25,7 +25,7 @@ impl Engine {
         };
         if let Some(beside) = beside {
             let beside = Target::cgroup(dir, beside);
-            if self.plan.entries.contains_key(&beside) {
+            if self.plan.entries.contains_key(&beside) || self.parts.ledger.get(&beside).is_some() {
                 related.push(beside);
             }
         }

@@ -28,7 +28,7 @@ impl Engine {
         let mut todos: Vec<Todo> = Vec::new();
         for entry in &entries {
             let path = self.parts.files.shown_path(&entry.target);
-            match self.to_restore(entry, now) {
+            match self.restoring_todo(entry, now) {
                 Ok(Some(todo)) => {
                     paths.insert(entry.target.clone(), path);
                     todos.push(todo);
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// The change that restores an entry; `None` if nothing has to change, an error if its directory is gone.
-    fn to_restore(&mut self, entry: &Entry, now: Nanos) -> Result<Option<Todo>, ()> {
+    fn restoring_todo(&mut self, entry: &Entry, now: Nanos) -> Result<Option<Todo>, ()> {
         let target = &entry.target;
         let Target::Cgroup { dir, resource } = target;
         let there = self.parts.backend.id(dir, *resource).is_ok_and(|id| id == entry.id);
@@ -69,7 +69,7 @@ impl Engine {
             None => Back::Original(entry.original.clone()),
         };
         let goal = Goal::Give(back);
-        let todo = self.compare(target, entry.id, text, &goal, now);
+        let todo = self.compare(target, entry.id, text, &goal);
         if todo.is_none() {
             self.reached(target, &goal, now);
         }
