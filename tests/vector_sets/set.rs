@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use koordlet::cgroup::layout::Layout;
 use serde::Deserialize;
@@ -173,11 +174,19 @@ pub(crate) fn check(set: &str, checks: &[(&str, usize, Check)]) {
 
 /// The layout of a `v1` or `v2` host.
 pub(crate) fn layout(cgroup: &str) -> Layout {
+    static V1: LazyLock<Layout> =
+        LazyLock::new(|| fixture(&["cpu", "cpuacct", "cpuset", "memory", "blkio", "net_cls", "perf_event"]));
+    static V2: LazyLock<Layout> = LazyLock::new(|| fixture(&["cgroup.controllers"]));
+    match cgroup {
+        "v1" => V1.clone(),
+        "v2" => V2.clone(),
+        other => panic!("{other:?} is no cgroup version"),
+    }
+}
+
+/// The layout of a folder with these entries; only the paths are of use afterwards.
+fn fixture(entries: &[&str]) -> Layout {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let entries: &[&str] = match cgroup {
-        "v2" => &["cgroup.controllers"],
-        _ => &["cpu", "cpuacct", "cpuset", "memory", "blkio", "net_cls", "perf_event"],
-    };
     for entry in entries {
         std::fs::create_dir(folder.path().join(entry)).expect("a folder in it");
     }

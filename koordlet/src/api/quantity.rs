@@ -26,14 +26,14 @@ impl Quantity {
         Self { nanos: i128::from(value) * NANO }
     }
 
-    /// Thousandths, rounded up (`quantity.milli` of qos.md 0).
+    /// Thousandths, rounded away from zero (`quantity.milli` of qos.md 0).
     pub fn milli(self) -> i64 {
-        ceil_div(self.nanos, NANO / 1000)
+        div_away_from_zero(self.nanos, NANO / 1000)
     }
 
-    /// The whole number, rounded up (`quantity.value` of qos.md 0).
+    /// The whole number, rounded away from zero (`quantity.value` of qos.md 0).
     pub fn value(self) -> i64 {
-        ceil_div(self.nanos, NANO)
+        div_away_from_zero(self.nanos, NANO)
     }
 
     /// CPU in milli-cores, rounded up.
@@ -53,9 +53,9 @@ impl Quantity {
     }
 }
 
-/// Rounds towards positive infinity and saturates to i64.
-fn ceil_div(value: i128, unit: i128) -> i64 {
-    let rounded = value.div_euclid(unit) + i128::from(value.rem_euclid(unit) != 0);
+/// Rounds away from zero, as Kubernetes does, and saturates to i64.
+fn div_away_from_zero(value: i128, unit: i128) -> i64 {
+    let rounded = value / unit + if value % unit == 0 { 0 } else { value.signum() };
     i64::try_from(rounded).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for Quantity {
                 Ok(Quantity::from_integer(value))
             }
             fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Quantity, E> {
-                i64::try_from(value).map(Quantity::from_integer).map_err(E::custom)
+                Ok(Quantity { nanos: i128::from(value).saturating_mul(NANO) })
             }
             fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Quantity, E> {
                 value.to_string().parse().map_err(E::custom)
@@ -192,7 +192,12 @@ mod tests {
             ("2Gi", 2_147_483_648_000, 2_147_483_648),
             ("1e3", 1_000_000, 1000),
             ("1n", 1, 1),
-            ("-1500m", -1500, -1),
+            ("-1500m", -1500, -2),
+            ("-0.5", -500, -1),
+            ("1.", 1000, 1),
+            ("1E", i64::MAX, 1_000_000_000_000_000_000),
+            ("1E3", 1_000_000, 1000),
+            ("1.5e-2", 15, 1),
             (".5", 500, 1),
             ("1.5Ki", 1_536_000, 1536),
             ("0.0001m", 1, 1),
