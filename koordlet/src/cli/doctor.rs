@@ -5,16 +5,23 @@ use std::fmt::{self, Write as _};
 use std::fs;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use koordlet_common::names::program;
 use serde::Serialize;
 
+use crate::cgroup::driver::{self, DriverSource};
+use crate::cgroup::kubelet::KubeletCgroups;
 use crate::cgroup::layout::Layout;
-use crate::cgroup::naming::{CgroupDriver, Naming};
+use crate::cgroup::naming::CgroupDriver;
 use crate::cgroup::path::CgroupDir;
-use crate::cgroup::resource::Controller;
 use crate::config::settings::{Config, DriverChoice, EbpfMode, Output};
+use crate::ebpf::events::WatchedDirs;
+use crate::ebpf::load::{EMBEDDED, ProbeResult, WhyNot};
+use crate::ebpf::sensors::{SensorConfig, probe_tracepoints};
 use crate::host::kernel::Kernel;
 use crate::host::offers::{self, Offer, State};
+use crate::report::chain;
 use crate::state::cpu_manager::CpuManagerState;
 use crate::state::topology::KubeletCpuPolicy;
 
@@ -69,21 +76,13 @@ impl From<State> for Status {
 pub enum EbpfTrial {
     /// This binary holds no object.
     NotBuiltIn,
-    /// The kernel took none of it, for this reason.
-    Refused(String),
-    /// Each tracepoint by itself.
+    /// Each tracepoint, loaded and attached by itself, or all with the reason why none could be.
     Tracepoints(Vec<Offer>),
 }
 
-/// Prints what this node offers. `try_ebpf` loads and attaches the object, and detaches it again; it is not
-/// called with `--ebpf=off`.
-pub fn run(
-    config: &Config,
-    output: Output,
-    try_ebpf: impl FnOnce() -> EbpfTrial,
-) -> anyhow::Result<ExitCode> {
-    let trial = (config.ebpf != EbpfMode::Off).then(try_ebpf);
-    let report = Report::from(checks(config, trial.as_ref()), config.ebpf);
+/// Prints what this node offers. Unless `--ebpf=off`, the eBPF object is loaded and attached, and detached again.
+pub fn run(config: &Config, output: Output) -> anyhow::Result<ExitCode> {
+    let report = Report::from(checks(config), config.ebpf);
     let text = match output {
         Output::Json => serde_json::to_string_pretty(&report)?,
         Output::Text => table(&report)?,
@@ -127,52 +126,58 @@ impl Check {
     }
 }
 
-fn checks(config: &Config, ebpf: Option<&EbpfTrial>) -> Vec<Check> {
+fn checks(config: &Config) -> Vec<Check> {
     let mut offers = offers::of_kernel(&Kernel::read(&config.roots));
     offers.push(offers::cpus(&config.roots));
     offers.push(offers::run_dir(&config.run_dir));
-    match Layout::detect(&config.roots) {
+    let layout = Layout::detect(&config.roots).map(Arc::new);
+    match &layout {
         Ok(layout) => {
-            offers.extend(offers::controllers(&layout));
-            let kubepods = kubepods_dirs(config);
-            offers.push(driver(config, &layout, &kubepods));
-            let dirs: Vec<CgroupDir> = kubepods.into_iter().map(|(_, dir)| dir).collect();
-            offers.extend(offers::optional_files(&layout, &dirs));
+            offers.extend(offers::controllers(layout));
+            let (driver, kubepods) = driver(config, layout);
+            offers.push(driver);
+            offers.extend(offers::optional_files(layout, kubepods.as_slice()));
         }
-        Err(error) => offers.push(Offer::failed("cgroup-layout", chain(&error))),
+        Err(error) => offers.push(Offer::failed("cgroup-layout", chain(error))),
     }
     offers.push(cpu_manager(config));
     let mut checks: Vec<Check> = offers.into_iter().map(Check::listed).collect();
-    checks.extend(ebpf_checks(config.ebpf, ebpf));
+    if config.ebpf != EbpfMode::Off {
+        checks.extend(ebpf_checks(config.ebpf, &try_ebpf(config, layout.ok())));
+    }
     checks
 }
 
-/// The kubepods directory of each driver that the configuration leaves open.
-fn kubepods_dirs(config: &Config) -> Vec<(CgroupDriver, CgroupDir)> {
-    let drivers = match config.cgroup_driver {
-        DriverChoice::Auto => vec![CgroupDriver::Systemd, CgroupDriver::Cgroupfs],
-        DriverChoice::Systemd => vec![CgroupDriver::Systemd],
-        DriverChoice::Cgroupfs => vec![CgroupDriver::Cgroupfs],
+/// Who names the kubelet's cgroups, and where its pods are, as far as it can be told now.
+fn driver(config: &Config, layout: &Layout) -> (Offer, Option<CgroupDir>) {
+    const NAME: &str = "cgroup-driver";
+    let kubelet = match KubeletCgroups::read(&config.roots) {
+        Ok(kubelet) => kubelet,
+        Err(error) => return (Offer::failed(NAME, chain(&error)), None),
+    };
+    let flag = match config.cgroup_driver {
+        DriverChoice::Auto => None,
+        DriverChoice::Systemd => Some(CgroupDriver::Systemd),
+        DriverChoice::Cgroupfs => Some(CgroupDriver::Cgroupfs),
     };
     let root = config.kubelet_cgroup_root.as_ref().map_or("", CgroupDir::as_str);
-    let namings = drivers.into_iter().filter_map(|driver| Naming::candidates(driver, root).ok()).flatten();
-    namings.map(|naming| (naming.driver(), naming.kubepods().clone())).collect()
-}
-
-/// Who names the kubelet's cgroups, as far as it can be seen now.
-fn driver(config: &Config, layout: &Layout, kubepods: &[(CgroupDriver, CgroupDir)]) -> Offer {
-    const NAME: &str = "cgroup-driver";
-    let root = layout.hierarchy_root(Controller::Cpu);
-    let there = kubepods.iter().find(|(_, dir)| root.is_some_and(|root| root.join(dir.as_str()).is_dir()));
-    match (there, config.cgroup_driver) {
-        (Some((driver, dir)), _) => Offer::ok(NAME, format!("{driver}: {dir} is there")),
-        (None, DriverChoice::Auto) => {
-            Offer::missing(NAME, "no kubepods directory yet: known as soon as the kubelet makes it")
+    let detected = match driver::detect(flag, root, kubelet.as_ref(), layout) {
+        Ok(Some(detected)) => detected,
+        Ok(None) => {
+            let detail = "nothing says it yet: known as soon as the kubelet makes its kubepods directory";
+            return (Offer::missing(NAME, detail), None);
         }
-        (None, _) => {
-            Offer::missing(NAME, "set by --cgroup-driver, but its kubepods directory is not there yet")
-        }
-    }
+        Err(error) => return (Offer::failed(NAME, chain(&error)), None),
+    };
+    let source = match detected.source {
+        DriverSource::Flag => "by --cgroup-driver",
+        DriverSource::Kubelet => "as the kubelet states",
+        DriverSource::Directory => "by the directory that is there",
+    };
+    let kubepods = detected.naming.kubepods().clone();
+    let other = if detected.other_exists { "; the other driver's directory is there too" } else { "" };
+    let detail = format!("{} {source}, pods in {kubepods}{other}", detected.naming.driver());
+    (Offer::ok(NAME, detail), Some(kubepods))
 }
 
 /// The kubelet's CPU manager: whether its file, if there is one, can be understood.
@@ -200,13 +205,36 @@ fn cpu_manager(config: &Config) -> Offer {
     }
 }
 
+/// Loads the object, attaches each tracepoint and lets go of all.
+fn try_ebpf(config: &Config, layout: Option<Arc<Layout>>) -> EbpfTrial {
+    if EMBEDDED.is_none() {
+        return EbpfTrial::NotBuiltIn;
+    }
+    let none = |offer: &dyn Fn(&str) -> Offer| {
+        let names = [program::CGROUP_MKDIR, program::CGROUP_RMDIR, program::SCHED_STAT_RUNTIME];
+        EbpfTrial::Tracepoints(names.into_iter().map(offer).collect())
+    };
+    let Some(layout) = layout else {
+        return none(&|name| Offer::missing(name, "no cgroup hierarchy to watch"));
+    };
+    match probe_tracepoints(&SensorConfig::new(config.roots.clone(), layout, WatchedDirs::new([]))) {
+        Err(WhyNot::NotBuiltIn) => EbpfTrial::NotBuiltIn,
+        Err(why @ WhyNot::NoBtf(_)) => none(&|name| Offer::missing(name, why.chain())),
+        Err(why) => none(&|name| Offer::failed(name, why.chain())),
+        Ok(results) => EbpfTrial::Tracepoints(results.into_iter().map(tracepoint).collect()),
+    }
+}
+
+fn tracepoint(result: ProbeResult) -> Offer {
+    let ProbeResult { name, ok, detail } = result;
+    if ok { Offer::ok(name, detail) } else { Offer::failed(name, detail) }
+}
+
 /// Without an object `--ebpf=off` has to be said: an agent that was built wrongly must not pass for one on
 /// an old kernel. Tracepoints are needed only with `--ebpf=required`.
-fn ebpf_checks(mode: EbpfMode, trial: Option<&EbpfTrial>) -> Vec<Check> {
-    let Some(trial) = trial else { return Vec::new() };
-    let tracepoints = match trial {
+fn ebpf_checks(mode: EbpfMode, trial: &EbpfTrial) -> Vec<Check> {
+    let tracepoints: Vec<Offer> = match trial {
         EbpfTrial::NotBuiltIn => return vec![Check::required(Offer::missing(OBJECT, "built without eBPF"))],
-        EbpfTrial::Refused(why) => vec![Offer::failed(format!("{TRACEPOINT}all"), why)],
         EbpfTrial::Tracepoints(offers) => offers
             .iter()
             .map(|offer| Offer { name: format!("{TRACEPOINT}{}", offer.name), ..offer.clone() })
@@ -218,16 +246,6 @@ fn ebpf_checks(mode: EbpfMode, trial: Option<&EbpfTrial>) -> Vec<Check> {
         EbpfMode::Auto | EbpfMode::Off => Check::optional(offer),
     };
     std::iter::once(object).chain(tracepoints.into_iter().map(needed)).collect()
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn table(report: &Report) -> Result<String, fmt::Error> {
@@ -263,7 +281,8 @@ mod tests {
     }
 
     fn verdict(mode: EbpfMode, trial: Option<&EbpfTrial>) -> (bool, bool) {
-        let report = Report::from(ebpf_checks(mode, trial), mode);
+        let checks = trial.map(|trial| ebpf_checks(mode, trial)).unwrap_or_default();
+        let report = Report::from(checks, mode);
         (report.ok, report.degraded)
     }
 
@@ -271,7 +290,7 @@ mod tests {
     fn ebpf_that_cannot_be_had_degrades_and_fails_only_where_it_is_required() {
         let all = tracepoints(Offer::ok("sched_stat_runtime", "CPU time"));
         let one_less = tracepoints(Offer::failed("sched_stat_runtime", "no such tracepoint"));
-        let refused = EbpfTrial::Refused("no BTF".into());
+        let refused = EbpfTrial::Tracepoints(vec![Offer::missing("cgroup_mkdir", "no BTF")]);
         for (mode, trial, expected) in [
             (EbpfMode::Auto, Some(&all), (true, false)),
             (EbpfMode::Auto, Some(&one_less), (true, true)),
@@ -299,7 +318,7 @@ mod tests {
     #[test]
     fn json_has_the_names_that_scripts_use() {
         let trial = tracepoints(Offer::missing("sched_stat_runtime", "no BTF"));
-        let report = Report::from(ebpf_checks(EbpfMode::Auto, Some(&trial)), EbpfMode::Auto);
+        let report = Report::from(ebpf_checks(EbpfMode::Auto, &trial), EbpfMode::Auto);
         let expected = json!({"ok": true, "degraded": true, "checks": [
             {"name": "ebpf-object", "status": "ok", "required": true, "detail": "built in"},
             {"name": "tracepoint-cgroup_mkdir", "status": "ok", "required": false, "detail": "births"},

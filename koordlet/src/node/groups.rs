@@ -126,8 +126,9 @@ impl Group {
 
     /// The counter now; all that was remembered is dropped if the group has gone or is another one.
     fn reading(&mut self, cpu_time: &mut dyn CpuTime, dir: &CgroupDir, now: Nanos) -> Option<Reading> {
-        let identity = cpu_time.identity(dir);
+        // A source of files opens a directory's file when its total is first asked for.
         let total = cpu_time.total(dir);
+        let identity = cpu_time.identity(dir);
         let another = identity.is_some() && self.identity.is_some() && identity != self.identity;
         let gone = total.is_none() && self.last.is_some();
         if another || gone {
