@@ -1,6 +1,7 @@
 //! Counters of the executor, read by the metrics page while the worker runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Counters since start. All only grow.
 #[derive(Debug, Default)]
@@ -31,6 +32,51 @@ pub struct ExecutorStats {
     pub ledger_damage: AtomicU64,
     /// Notices that nobody took in time.
     pub notices_dropped: AtomicU64,
+    /// How long writes took.
+    pub write_times: WriteTimes,
+}
+
+/// Upper bounds in milliseconds of the reference's histogram of writes, collection.md 12: `0.01 * 4^i`.
+pub const WRITE_TIME_BOUNDS_MS: [f64; 8] = [0.01, 0.04, 0.16, 0.64, 2.56, 10.24, 40.96, 163.84];
+
+/// How often writes took how long, taken and refused ones apart.
+#[derive(Debug, Default)]
+pub struct WriteTimes {
+    taken: Times,
+    refused: Times,
+}
+
+#[derive(Debug, Default)]
+struct Times {
+    sum_us: AtomicU64,
+    /// One for each bound, and one above all.
+    counts: [AtomicU64; WRITE_TIME_BOUNDS_MS.len() + 1],
+}
+
+impl WriteTimes {
+    /// Notes one write.
+    pub fn note(&self, taken: bool, took: Duration) {
+        let times = self.of(taken);
+        let ms = took.as_secs_f64() * 1000.0;
+        let place = WRITE_TIME_BOUNDS_MS.iter().take_while(|bound| ms > **bound).count();
+        if let Some(bucket) = times.counts.get(place) {
+            count(bucket);
+        }
+        times.sum_us.fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Milliseconds in all, and the number of writes up to each bound that were above the one before; the last
+    /// bound is infinite.
+    pub fn histogram(&self, taken: bool) -> (f64, Vec<(f64, u64)>) {
+        let times = self.of(taken);
+        let bounds = WRITE_TIME_BOUNDS_MS.into_iter().chain([f64::INFINITY]);
+        let counts = times.counts.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        (times.sum_us.load(Ordering::Relaxed) as f64 / 1000.0, bounds.zip(counts).collect())
+    }
+
+    fn of(&self, taken: bool) -> &Times {
+        if taken { &self.taken } else { &self.refused }
+    }
 }
 
 impl ExecutorStats {
@@ -50,6 +96,7 @@ impl ExecutorStats {
             overdue,
             ledger_damage,
             notices_dropped,
+            write_times: _,
         } = self;
         [
             ("written", written),

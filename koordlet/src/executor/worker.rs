@@ -13,6 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::backend::Backend;
 use super::backend::cgroup_file::CgroupFiles;
+use super::backend::timed::Timed;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
 use super::handle::{Ask, Executor, Inbox, NoticeSender, notices};
@@ -32,7 +33,8 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     let thread_error = |source| ExecutorError::Thread { source };
     let stats = Arc::new(ExecutorStats::default());
     let (lock, ledger, damage) = open_run_dir(&config)?;
-    let backend: Arc<dyn Backend> = Arc::new(CgroupFiles::new(Arc::clone(&config.layout)));
+    let files = CgroupFiles::new(Arc::clone(&config.layout));
+    let backend: Arc<dyn Backend> = Arc::new(Timed::new(files, Arc::clone(&stats)));
     let inbox = Arc::new(Inbox::new().map_err(thread_error)?);
     let (sender, receiver) = notices(&stats);
     if let Some(damage) = damage {

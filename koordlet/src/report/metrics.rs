@@ -4,12 +4,15 @@
 //! Most are read from the snapshots and from other rooms' counters when they are scraped (`live`), so that
 //! they cost nothing in between and a series ends with its pod.
 
+mod executor;
 pub mod live;
 mod plain_counter;
+mod sensors;
 mod snapshot;
 
 use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -21,6 +24,8 @@ use prometheus_client::registry::Registry;
 
 pub use self::live::{Live, LiveKind, Sample};
 use self::plain_counter::PlainCounter;
+use crate::ebpf::sensors::{SensorHandle, SensorMode};
+use crate::executor::ExecutorStats;
 use crate::state::hub::Readers;
 use crate::units::MilliCpu;
 
@@ -59,7 +64,7 @@ type NoLabels = [(&'static str, &'static str); 0];
 /// The series. Shared by whoever counts and the HTTP server.
 #[derive(Debug)]
 pub struct Metrics {
-    internal: Registry,
+    internal: RwLock<Registry>,
     external: Registry,
     plain: [PlainCounter; 2],
     suppress: Family<SuppressLabels, FloatGauge>,
@@ -108,12 +113,23 @@ impl Metrics {
             status("koordlet_collect_node_cpu_info_status", "Rounds of reading CPUs"),
             status("koordlet_collect_node_numa_info_status", "Rounds of reading NUMA nodes"),
         ];
-        Self { internal, external, plain, suppress, ls_used, slo_refused, ticks }
+        Self { internal: RwLock::new(internal), external, plain, suppress, ls_used, slo_refused, ticks }
     }
 
     /// Adds an own series (without the label `node`) that is read when scraped. Its name gets the prefix.
-    pub fn add(&mut self, live: Live) {
-        self.internal.register_collector(Box::new(live));
+    pub fn add(&self, live: Live) {
+        self.internal.write().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(live));
+    }
+
+    /// Adds the executor's series.
+    pub fn add_executor(&self, stats: &Arc<ExecutorStats>) {
+        executor::register(&mut self.internal.write().unwrap_or_else(PoisonError::into_inner), stats);
+    }
+
+    /// Adds the sensors' series: where events and CPU time come from, and their counters.
+    pub fn add_sensors(&self, events: &SensorMode, usage: &SensorMode, handle: &Arc<SensorHandle>) {
+        let mut registry = self.internal.write().unwrap_or_else(PoisonError::into_inner);
+        sensors::register(&mut registry, events, usage, handle);
     }
 
     /// Suppression has decided: use of LS, and what it leaves to BE under `policy` (`cpuset`, `cfsQuota`).
@@ -147,7 +163,8 @@ impl Metrics {
     pub fn encode(&self, scope: Scope) -> Result<String, std::fmt::Error> {
         let mut text = String::with_capacity(8 << 10);
         if scope != Scope::External {
-            prometheus_text::encode(&mut text, &self.internal)?;
+            let internal = self.internal.read().unwrap_or_else(PoisonError::into_inner);
+            prometheus_text::encode(&mut text, &internal)?;
             for counter in &self.plain {
                 write!(text, "{counter}")?;
             }

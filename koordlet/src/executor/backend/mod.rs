@@ -2,6 +2,7 @@
 //! kind of target.
 
 pub mod cgroup_file;
+pub mod timed;
 
 use std::io;
 

@@ -1,4 +1,3 @@
-use std::sync::Arc;
 
 use super::*;
 use crate::api::node::Node;
@@ -82,7 +81,7 @@ fn external_series_stand_apart_and_metrics_shows_both() {
 
 #[test]
 fn counters_of_other_rooms_are_read_when_scraped() {
-    let (_writers, mut metrics) = metrics();
+    let (_writers, metrics) = metrics();
     let count = Arc::new(AtomicU64::new(3));
     let read = Arc::clone(&count);
     let load = move || vec![("written", read.load(std::sync::atomic::Ordering::Relaxed))];
@@ -109,5 +108,35 @@ fn rounds_are_counted_under_the_references_plain_name() {
             "koordlet_collect_node_cpu_info_status{node=\"n\\\"1\",status=\"succeeded\"} 1",
             "koordlet_collect_node_cpu_info_status{node=\"n\\\"1\",status=\"failed\"} 0"
         ]
+    );
+}
+
+#[test]
+fn the_executors_writes_are_a_histogram_in_milliseconds() {
+    let (_writers, metrics) = metrics();
+    let stats = Arc::new(crate::executor::ExecutorStats::default());
+    metrics.add_executor(&stats);
+    let name = "koordlet_resource_update_duration_milliseconds";
+    assert!(lines(&metrics, Scope::Internal, name).is_empty());
+    stats.write_times.note(true, std::time::Duration::from_micros(500));
+    stats.write_times.note(true, std::time::Duration::from_secs(1));
+    let shown = lines(&metrics, Scope::Internal, name);
+    assert_eq!(shown.len(), 11, "{shown:?}");
+    assert!(
+        shown.contains(&format!("{name}_bucket{{status=\"success\",type=\"cgroup\",le=\"0.16\"}} 0")),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains(&format!("{name}_bucket{{status=\"success\",type=\"cgroup\",le=\"0.64\"}} 1")),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains(&format!("{name}_bucket{{status=\"success\",type=\"cgroup\",le=\"+Inf\"}} 2")),
+        "{shown:?}"
+    );
+    assert!(shown.contains(&format!("{name}_count{{status=\"success\",type=\"cgroup\"}} 2")), "{shown:?}");
+    assert_eq!(
+        lines(&metrics, Scope::Internal, "koordlet_executor_actions_total").len(),
+        stats.figures().len()
     );
 }
