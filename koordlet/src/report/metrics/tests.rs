@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::api::node::Node;
 use crate::api::node_slo::HostApplication;
