@@ -36,9 +36,9 @@ pub mod wait;
 
 pub use agent::{Agent, RunningAgent};
 pub use hierarchy::{Controller, Hierarchies};
-pub use load::Load;
+pub use load::{Load, Work};
 pub use manifest::{ContainerSpec, Manifests, NodeManifest, NodeSloManifest, PodManifest};
 pub use names::{Class, Driver, Runtime};
 pub use offers::guest_scale;
 pub use tree::{PodDirs, Tree};
-pub use wait::until;
+pub use wait::{until, until_value};

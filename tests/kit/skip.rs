@@ -51,3 +51,10 @@ pub(crate) fn complain(what: fmt::Arguments<'_>) {
     // Nothing sensible can be done when stderr is closed.
     drop(writeln!(std::io::stderr(), "kit: {what}"));
 }
+
+/// Prints a figure that the test measured, past libtest's capture.
+pub fn note(figure: fmt::Arguments<'_>) {
+    let mut out = std::io::stdout().lock();
+    // Nothing sensible can be done when stdout is closed.
+    drop(writeln!(out, "\n{figure}").and_then(|()| out.flush()));
+}

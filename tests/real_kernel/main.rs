@@ -3,11 +3,15 @@
 //! They run single threaded in a process of their own, since they share the kernel. What the machine lacks is
 //! announced as `SKIPPED: reason`.
 
+mod births;
 mod cgroup_values;
+mod crash;
 mod ebpf_events;
 mod ebpf_usage;
+mod enforce;
 mod fallback;
 mod inspect_node;
 mod kit_works;
+mod runc;
 mod running;
 mod suppress_cpuset;
