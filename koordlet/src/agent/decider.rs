@@ -1,0 +1,140 @@
+//! Snapshot -> plan: feeds the rules, keeps suppression's memory, combines all claims. Reads nothing itself
+//! but what the kernel holds at start.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::once::Once;
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::semantics::Semantics;
+use crate::claims::claim::{Claim, Owner};
+use crate::claims::combine::{PlanInput, plan};
+use crate::claims::plan::Plan;
+use crate::rules::{RuleGates, RuleNotice, Rules};
+use crate::state::snapshot::Snapshot;
+use crate::state::usage::Usage;
+use crate::strategies::cpu_suppress::state::SuppressState;
+use crate::strategies::cpu_suppress::{
+    Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
+};
+use crate::units::Nanos;
+
+/// All deciders and what they remember.
+pub(super) struct Decider {
+    rules: Rules,
+    suppress: SuppressState,
+    figures: Option<Figures>,
+    settings: SuppressSettings,
+    be_dir: CgroupDir,
+    semantics: Semantics,
+    plan: Arc<Plan>,
+    refused: Once,
+}
+
+impl Decider {
+    /// Deciders of a starting agent; `suppress` holds what the kernel's files said.
+    pub(super) fn new(
+        gates: RuleGates,
+        settings: SuppressSettings,
+        suppress: SuppressState,
+        be_dir: CgroupDir,
+        semantics: Semantics,
+    ) -> Self {
+        Self {
+            rules: Rules::new(gates),
+            suppress,
+            figures: None,
+            settings,
+            be_dir,
+            semantics,
+            plan: Arc::default(),
+            refused: Once::default(),
+        }
+    }
+
+    /// Suppression's full step, both directions.
+    pub(super) fn suppress(&mut self, snapshot: &Snapshot, now: Nanos) {
+        let outcome = step(&self.input(snapshot, &snapshot.usage), &self.suppress, now);
+        self.take(outcome);
+    }
+
+    /// Suppression's look between full steps, with usage over the last 200 ms. Whether the limit was lowered.
+    pub(super) fn look(&mut self, snapshot: &Snapshot, recent: &Usage, now: Nanos) -> bool {
+        let outcome = fast_look(&self.input(snapshot, recent), &self.suppress, now);
+        outcome.map(|outcome| self.take(outcome)).is_some()
+    }
+
+    /// Whether a look could change anything: suppression holds a limit.
+    pub(super) fn is_suppressing(&self) -> bool {
+        self.suppress.held.is_some()
+    }
+
+    /// Suppression's figures of the last step.
+    pub(super) fn figures(&self) -> Option<Figures> {
+        self.figures
+    }
+
+    /// The plan for the world as it is, or `None` if it is the same as the last one.
+    pub(super) fn plan(&mut self, snapshot: &Snapshot) -> Option<Arc<Plan>> {
+        self.observe(snapshot);
+        let mut claims: Vec<Claim> = self.rules.claims(snapshot);
+        claims.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
+        let plan = plan(PlanInput {
+            pods: &snapshot.pods,
+            topology: snapshot.topology.as_deref(),
+            tree: &snapshot.tree,
+            semantics: self.semantics,
+            claims,
+            synced: self.synced(snapshot),
+        });
+        if plan == *self.plan {
+            return None;
+        }
+        self.plan = Arc::new(plan);
+        Some(Arc::clone(&self.plan))
+    }
+
+    fn observe(&mut self, snapshot: &Snapshot) {
+        let mut refused = Vec::new();
+        for notice in self.rules.observe(snapshot) {
+            match notice {
+                RuleNotice::Changed { rule, now } => tracing::info!(rule, now, "rule changed"),
+                RuleNotice::Refused { rule, object, error } => {
+                    refused.push(format!("{rule}: {object}: {}", crate::report::chain(&error)));
+                }
+            }
+        }
+        for line in refused {
+            for news in self.refused.news([line]) {
+                tracing::warn!(what = news, "refused; the last good rule stays");
+            }
+        }
+    }
+
+    /// Owners whose inputs were seen, so that their ledger entries may be judged.
+    fn synced(&self, snapshot: &Snapshot) -> BTreeSet<Owner> {
+        let mut synced: BTreeSet<Owner> = self.rules.synced(snapshot).collect();
+        if self.suppress.decided {
+            synced.insert(Owner::CpuSuppress);
+        }
+        if snapshot.pods.synced {
+            synced.extend([Owner::PodSpec, Owner::KubeletExclusive]);
+        }
+        if snapshot.topology.is_some() {
+            synced.extend([Owner::BePool, Owner::BeUnlimited]);
+        }
+        synced
+    }
+
+    fn take(&mut self, outcome: SuppressOutcome) {
+        for condition in outcome.notices {
+            tracing::warn!(%condition, "CPU suppression");
+        }
+        self.figures = outcome.figures.or(self.figures);
+        self.suppress = outcome.state;
+    }
+
+    fn input<'a>(&'a self, snapshot: &'a Snapshot, usage: &'a Usage) -> SuppressInput<'a> {
+        SuppressInput { snapshot, usage, be_dir: &self.be_dir, settings: self.settings }
+    }
+}

@@ -1,0 +1,191 @@
+//! What the sources say -> the snapshots of the hub: objects joined with cgroup names, the tree of directories,
+//! CPUs and who may use them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::once::Once;
+use crate::api::pod::Pod;
+use crate::cgroup::layout::Layout;
+use crate::cgroup::naming::Naming;
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::place::DirKind;
+use crate::ebpf::events::CgroupEvent;
+use crate::host::roots::Roots;
+use crate::host::topology::NodeCpuInfo;
+use crate::manifests::{Object, Objects};
+use crate::node::collect::HostAppDir;
+use crate::node::tree_scan::scan;
+use crate::report::chain;
+use crate::state::hub::Writers;
+use crate::state::pods::PodTable;
+use crate::state::slo::SloMerger;
+use crate::state::topology::{CpuInfo, KubeletFacts, Topology, TopologyInput};
+use crate::state::tree::{TreeChange, TreeKeeper};
+
+type Classify = Box<dyn Fn(&CgroupDir) -> Option<DirKind> + Send>;
+
+/// The writer of all snapshots but usage.
+pub(super) struct World {
+    writers: Writers,
+    layout: Arc<Layout>,
+    roots: Roots,
+    naming: Naming,
+    slo: SloMerger,
+    tree: TreeKeeper<Classify>,
+    cpus: Vec<CpuInfo>,
+    kubelet: KubeletFacts,
+    overrides: Option<BTreeMap<String, String>>,
+    said: Said,
+}
+
+/// What was said, by source.
+#[derive(Default)]
+struct Said {
+    pods: Once,
+    topology: Once,
+    cpus: Once,
+    host_apps: Once,
+}
+
+impl World {
+    /// Nothing known yet but the directories and CPUs that exist.
+    pub(super) fn new(writers: Writers, layout: Arc<Layout>, roots: Roots, naming: Naming) -> Self {
+        let classify: Classify = {
+            let naming = naming.clone();
+            Box::new(move |dir| naming.classify(dir).map(|place| place.kind))
+        };
+        let mut world = Self {
+            writers,
+            layout,
+            roots,
+            naming,
+            slo: SloMerger::default(),
+            tree: TreeKeeper::new(classify),
+            cpus: Vec::new(),
+            kubelet: KubeletFacts::default(),
+            overrides: None,
+            said: Said::default(),
+        };
+        world.rescan();
+        world.refresh_host();
+        world
+    }
+
+    /// The usage snapshot's writer is the collector's.
+    pub(super) fn writers(&self) -> &Writers {
+        &self.writers
+    }
+
+    /// Takes all objects in force.
+    pub(super) fn set_objects(&mut self, objects: &Objects) {
+        self.writers.node.set(objects.node.clone());
+        self.set_slo(objects);
+        self.overrides = objects.topology.as_ref().map(|object| object.metadata.annotations.clone());
+        self.set_pods(objects.pods.values().map(|pod| Pod::clone(pod)));
+        self.publish_topology();
+    }
+
+    /// Takes one event of a cgroup directory; whether the tree is another one now.
+    pub(super) fn cgroup_event(&mut self, event: &CgroupEvent) -> bool {
+        match self.tree.apply(event) {
+            TreeChange::None => false,
+            TreeChange::Appeared | TreeChange::Vanished => true,
+            TreeChange::Rescan => self.rescan(),
+        }
+    }
+
+    /// Hands the tree to the readers.
+    pub(super) fn publish_tree(&self) {
+        self.writers.tree.set(Arc::new(self.tree.tree().clone()));
+    }
+
+    /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
+    pub(super) fn refresh_host(&mut self) {
+        match NodeCpuInfo::read(&self.roots) {
+            Ok(info) => self.cpus = info.cpus(),
+            Err(error) => {
+                for news in self.said.cpus.news([chain(&error)]) {
+                    tracing::warn!(error = news, "CPUs cannot be read; the last ones stay");
+                }
+            }
+        }
+        let state = self.roots.var_lib_kubelet.join("cpu_manager_state");
+        self.kubelet.cpu_manager_state = fs::read_to_string(state).ok();
+        self.publish_topology();
+    }
+
+    /// Cgroup directories of the policy's host applications.
+    pub(super) fn host_apps(&mut self) -> Vec<HostAppDir> {
+        let (mut dirs, mut refused) = (Vec::new(), Vec::new());
+        for app in &self.slo.slo().host_applications {
+            match self.naming.host_app_dir(app) {
+                Ok(dir) => dirs.push(HostAppDir { name: app.name.clone(), dir }),
+                Err(error) => refused.push(format!("{}: {error}", app.name)),
+            }
+        }
+        for news in self.said.host_apps.news(refused) {
+            tracing::warn!(what = news, "host application refused");
+        }
+        dirs
+    }
+
+    fn set_slo(&mut self, objects: &Objects) {
+        let Some(located) = &objects.node_slo else {
+            self.slo.absent();
+            self.writers.slo.set(Arc::new(self.slo.slo().clone()));
+            return;
+        };
+        let Object::NodeSlo(object) = &located.object else { return };
+        let Some(notices) = self.slo.apply(&object.spec) else { return };
+        for notice in notices {
+            let at = format!("{}:{}", located.file.display(), located.line_of(&notice.field));
+            tracing::warn!(at, "NodeSLO: {notice}");
+        }
+        self.writers.slo.set(Arc::new(self.slo.slo().clone()));
+    }
+
+    fn set_pods(&mut self, pods: impl Iterator<Item = Pod>) {
+        let (table, problems) = PodTable::build(pods, &self.naming, &self.writers.pods.get());
+        for news in self.said.pods.news(problems.iter().map(|problem| chain(problem))) {
+            tracing::warn!(what = news, "pod");
+        }
+        self.writers.pods.set(Arc::new(table));
+    }
+
+    fn publish_topology(&mut self) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        let (node, pods) = (self.writers.node.get(), self.writers.pods.get());
+        let previous = self.writers.topology.get();
+        let (topology, notices) = Topology::compute(&TopologyInput {
+            cpus: &self.cpus,
+            node: node.as_deref(),
+            pods: &pods,
+            kubelet: &self.kubelet,
+            overrides: self.overrides.as_ref(),
+            previous: previous.as_deref(),
+        });
+        for news in self.said.topology.news(notices.iter().map(ToString::to_string)) {
+            tracing::warn!(what = news, "topology");
+        }
+        self.writers.topology.set(Some(Arc::new(topology)));
+    }
+
+    fn rescan(&mut self) -> bool {
+        self.tree.replace(scan(&self.layout, self.naming.kubepods()))
+    }
+}
+
+/// The text of a kernel file of `dir`, as it stands at start.
+pub(super) fn kernel_text(
+    layout: &Layout,
+    dir: &CgroupDir,
+    resource: crate::cgroup::resource::Resource,
+) -> Option<String> {
+    let path: PathBuf = layout.path(&layout.effective_file(dir, resource)?)?;
+    fs::read_to_string(path).ok()
+}
