@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::once::Once;
@@ -12,7 +11,9 @@ use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::place::DirKind;
-use crate::ebpf::events::CgroupEvent;
+use crate::cgroup::resource::Resource;
+use crate::cgroup::value::Value;
+use crate::ebpf::events::{CgroupEvent, WatchedDirs};
 use crate::host::roots::Roots;
 use crate::host::topology::NodeCpuInfo;
 use crate::manifests::{Object, Objects};
@@ -33,6 +34,7 @@ pub(super) struct World {
     layout: Arc<Layout>,
     roots: Roots,
     naming: Naming,
+    watched: WatchedDirs,
     slo: SloMerger,
     tree: TreeKeeper<Classify>,
     cpus: Vec<CpuInfo>,
@@ -52,7 +54,13 @@ struct Said {
 
 impl World {
     /// Nothing known yet but the directories and CPUs that exist.
-    pub(super) fn new(writers: Writers, layout: Arc<Layout>, roots: Roots, naming: Naming) -> Self {
+    pub(super) fn new(
+        writers: Writers,
+        layout: Arc<Layout>,
+        roots: Roots,
+        naming: Naming,
+        watched: WatchedDirs,
+    ) -> Self {
         let classify: Classify = {
             let naming = naming.clone();
             Box::new(move |dir| naming.classify(dir).map(|place| place.kind))
@@ -62,6 +70,7 @@ impl World {
             layout,
             roots,
             naming,
+            watched,
             slo: SloMerger::default(),
             tree: TreeKeeper::new(classify),
             cpus: Vec::new(),
@@ -72,6 +81,17 @@ impl World {
         world.rescan();
         world.refresh_host();
         world
+    }
+
+    /// How directories are named here.
+    pub(super) fn naming(&self) -> &Naming {
+        &self.naming
+    }
+
+    /// What the kernel holds for a resource of `dir` right now; `None` if that cannot be read.
+    pub(super) fn kernel_value(&self, dir: &CgroupDir, resource: Resource) -> Option<Value> {
+        let path = self.layout.path(&self.layout.effective_file(dir, resource)?)?;
+        self.layout.parse(resource, &fs::read_to_string(path).ok()?).ok()
     }
 
     /// The usage snapshot's writer is the collector's.
@@ -122,7 +142,10 @@ impl World {
         let (mut dirs, mut refused) = (Vec::new(), Vec::new());
         for app in &self.slo.slo().host_applications {
             match self.naming.host_app_dir(app) {
-                Ok(dir) => dirs.push(HostAppDir { name: app.name.clone(), dir }),
+                Ok(dir) => {
+                    self.watched.add(dir.clone());
+                    dirs.push(HostAppDir { name: app.name.clone(), dir });
+                }
                 Err(error) => refused.push(format!("{}: {error}", app.name)),
             }
         }
@@ -178,14 +201,4 @@ impl World {
     fn rescan(&mut self) -> bool {
         self.tree.replace(scan(&self.layout, self.naming.kubepods()))
     }
-}
-
-/// The text of a kernel file of `dir`, as it stands at start.
-pub(super) fn kernel_text(
-    layout: &Layout,
-    dir: &CgroupDir,
-    resource: crate::cgroup::resource::Resource,
-) -> Option<String> {
-    let path: PathBuf = layout.path(&layout.effective_file(dir, resource)?)?;
-    fs::read_to_string(path).ok()
 }

@@ -1,0 +1,41 @@
+//! Waits for the first sign of how this node's kubelet names its cgroups. Without one there is no directory
+//! that anything could be enforced in.
+
+use std::time::Duration;
+
+use crate::cgroup::driver::detect;
+use crate::cgroup::layout::Layout;
+use crate::cgroup::naming::{CgroupDriver, Naming};
+use crate::cgroup::path::{CgroupDir, CgroupDirError};
+use crate::config::{Config, DriverChoice};
+use crate::host::kubelet;
+
+/// Between two looks for a kubepods directory.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The naming, as soon as the flag, the kubelet or a directory gives it away.
+pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, CgroupDirError> {
+    let flag = match config.cgroup_driver {
+        DriverChoice::Auto => None,
+        DriverChoice::Systemd => Some(CgroupDriver::Systemd),
+        DriverChoice::Cgroupfs => Some(CgroupDriver::Cgroupfs),
+    };
+    let root = config.kubelet_cgroup_root.as_ref().map_or("", CgroupDir::as_str);
+    let mut waiting = false;
+    loop {
+        let kubelet = kubelet::cgroups(&config.roots);
+        if let Some(found) = detect(flag, root, kubelet.as_ref(), layout)? {
+            let driver = found.naming.driver();
+            tracing::info!(?driver, source = ?found.source, kubepods = %found.naming.kubepods(), "cgroup driver");
+            if found.other_exists {
+                tracing::warn!(?driver, "the other driver's kubepods directory exists too: check --cgroup-driver");
+            }
+            return Ok(found.naming);
+        }
+        if !waiting {
+            tracing::info!("no kubepods directory yet: waiting for the kubelet to make one");
+            waiting = true;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}

@@ -1,0 +1,200 @@
+//! The one loop between sources and executor. Each turn takes one thing that happened, updates the snapshots,
+//! and hands the executor a plan if there is a new one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::decider::Decider;
+use super::pace::{GATHER, Pace};
+use super::world::World;
+use crate::api::qos::KubeQos;
+use crate::cgroup::layout::Layout;
+use crate::cgroup::resource::Resource;
+use crate::cgroup::value::Value;
+use crate::config::{Config, Gate};
+use crate::ebpf::events::CgroupEvent;
+use crate::ebpf::sensors::Sensors;
+use crate::executor::Executor;
+use crate::host::clock::monotonic;
+use crate::manifests::directory::Updates;
+use crate::node::collect::{Collector, HostAppDir, Scale};
+use crate::rules::RuleGates;
+use crate::state::hub::Readers;
+use crate::strategies::cpu_suppress::SuppressSettings;
+use crate::strategies::cpu_suppress::state::SuppressState;
+use crate::units::Nanos;
+
+/// Births and deaths that one turn takes.
+const BURST: usize = 1024;
+
+/// The loop's state.
+pub(super) struct RunLoop {
+    world: World,
+    readers: Readers,
+    decider: Decider,
+    collector: Collector,
+    sensors: Sensors,
+    executor: Arc<Executor>,
+    host_apps: Vec<HostAppDir>,
+    pace: Pace,
+    suppress_on: bool,
+    /// When the plan is made anew because directories came or went.
+    replan_at: Option<Instant>,
+}
+
+impl RunLoop {
+    /// Everything in place; nothing happens before `run`.
+    pub(super) fn new(
+        config: &Config,
+        layout: Arc<Layout>,
+        world: World,
+        readers: Readers,
+        sensors: Sensors,
+        executor: Arc<Executor>,
+    ) -> Self {
+        let be_dir = world.naming().qos_dir(KubeQos::BestEffort).clone();
+        let gates = RuleGates {
+            cpu_normalization: config.gates.is_on(Gate::CPUNormalization),
+            batch_resource: config.gates.is_on(Gate::BatchResource),
+        };
+        let step = config.cpu_suppress_interval.unwrap_or_default();
+        let settings = SuppressSettings {
+            enabled: config.gates.is_on(Gate::BECPUSuppress),
+            be_cpu_manager: config.gates.is_on(Gate::BECPUManager),
+            interval: nanos(step),
+            collect_interval: nanos(config.collect_interval),
+        };
+        let suppress = present_limits(&world);
+        let collector = Collector::new(&config.roots.proc, Arc::clone(&layout), Scale::of_this_machine());
+        Self {
+            decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
+            world,
+            readers,
+            collector,
+            sensors,
+            executor,
+            host_apps: Vec::new(),
+            pace: Pace::new(config.collect_interval, step),
+            suppress_on: settings.enabled && !step.is_zero(),
+            replan_at: None,
+        }
+    }
+
+    /// Runs for ever.
+    pub(super) async fn run(&mut self, mut manifests: Option<Updates>) {
+        self.world.publish_tree();
+        loop {
+            let looking = self.suppress_on && self.decider.is_suppressing() && self.sensors.usage_mode.is_ebpf();
+            tokio::select! {
+                biased;
+                changed = changed(&mut manifests) => {
+                    if !changed {
+                        manifests = None;
+                        continue;
+                    }
+                    let update = manifests.as_mut().and_then(|updates| updates.borrow_and_update().clone());
+                    if let Some(update) = update {
+                        self.world.set_objects(&update.objects);
+                        self.host_apps = self.world.host_apps();
+                        self.replan();
+                    }
+                }
+                event = self.sensors.events.recv() => self.cgroup_events(event),
+                () = at(self.replan_at) => self.replan(),
+                _ = self.pace.look.tick(), if looking => self.look(),
+                _ = self.pace.sample.tick() => self.sample(),
+                _ = self.pace.step.tick(), if self.suppress_on => self.step(),
+                _ = self.pace.host.tick() => {
+                    self.world.refresh_host();
+                    self.replan();
+                }
+            }
+        }
+    }
+
+    /// Hands all events that wait to the executor, whose plan knows the directories of known pods already, and
+    /// makes a new plan soon.
+    fn cgroup_events(&mut self, first: Option<CgroupEvent>) {
+        let Some(first) = first else { return };
+        let mut changed = false;
+        let mut event = Some(first);
+        for _ in 0..BURST {
+            let Some(happened) = event.take().or_else(|| try_next(&mut self.sensors.events)) else { break };
+            changed |= self.world.cgroup_event(&happened);
+            self.executor.cgroup_event(happened);
+        }
+        if changed {
+            self.replan_at.get_or_insert_with(|| Instant::now() + GATHER);
+        }
+    }
+
+    fn sample(&mut self) {
+        let pods = self.readers.pods.borrow().clone();
+        let usage = self.collector.tick(&mut *self.sensors.cpu_time, &pods, &self.host_apps, monotonic());
+        self.world.writers().usage.set(Arc::new(usage));
+    }
+
+    fn step(&mut self) {
+        self.decider.suppress(&self.readers.snapshot(), monotonic());
+        self.replan();
+    }
+
+    fn look(&mut self) {
+        let snapshot = self.readers.snapshot();
+        let now = monotonic();
+        let cpu_time = &mut *self.sensors.cpu_time;
+        let recent = self.collector.recent_cpu(cpu_time, &snapshot.pods, &self.host_apps, now);
+        if self.decider.look(&snapshot, &recent, now) {
+            self.replan();
+        }
+    }
+
+    fn replan(&mut self) {
+        self.replan_at = None;
+        self.world.publish_tree();
+        if let Some(plan) = self.decider.plan(&self.readers.snapshot()) {
+            self.executor.apply(plan);
+        }
+    }
+}
+
+/// What the kernel limits best-effort pods to at start: the step goes on from there.
+fn present_limits(world: &World) -> SuppressState {
+    let be_dir = world.naming().qos_dir(KubeQos::BestEffort);
+    let quota = match world.kernel_value(be_dir, Resource::CfsQuota) {
+        Some(Value::Quota(quota)) => Some(quota),
+        _ => None,
+    };
+    let cpus = match world.kernel_value(be_dir, Resource::Cpus) {
+        Some(Value::Cpus(cpus)) if !cpus.is_empty() => Some(cpus),
+        _ => None,
+    };
+    SuppressState::new(quota, cpus)
+}
+
+fn try_next(events: &mut mpsc::Receiver<CgroupEvent>) -> Option<CgroupEvent> {
+    events.try_recv().ok()
+}
+
+/// Done at `when`; never without one.
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether there is news; never without a source. `false`: the source has ended.
+async fn changed(updates: &mut Option<Updates>) -> bool {
+    match updates {
+        Some(updates) => updates.changed().await.is_ok(),
+        None => std::future::pending().await,
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
