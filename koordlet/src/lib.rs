@@ -13,6 +13,7 @@ pub mod cli;
 pub mod config;
 pub mod cpuset;
 pub mod ebpf;
+pub mod error_chain;
 pub mod executor;
 pub mod host;
 pub mod manifests;

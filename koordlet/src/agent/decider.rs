@@ -10,6 +10,7 @@ use crate::cgroup::semantics::Semantics;
 use crate::claims::claim::{Claim, Owner};
 use crate::claims::combine::{PlanInput, plan};
 use crate::claims::plan::Plan;
+use crate::error_chain::chain;
 use crate::rules::{RuleGates, RuleNotice, Rules};
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
@@ -100,7 +101,7 @@ impl Decider {
             match notice {
                 RuleNotice::Changed { rule, now } => tracing::info!(rule, now, "rule changed"),
                 RuleNotice::Refused { rule, object, error } => {
-                    refused.push(format!("{rule}: {object}: {}", crate::report::chain(&error)));
+                    refused.push(format!("{rule}: {object}: {}", chain(&error)));
                 }
             }
         }

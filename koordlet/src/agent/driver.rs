@@ -3,12 +3,17 @@
 
 use std::time::Duration;
 
+use super::once::Once;
 use crate::cgroup::driver::detect;
+use crate::cgroup::kubelet::KubeletCgroups;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::{CgroupDriver, Naming};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::config::{Config, DriverChoice};
-use crate::host::kubelet;
+use crate::error_chain::chain;
+
+/// Looks until the kubelet's settings are read again, which means to look through all processes.
+const ASK_EVERY: u64 = 20;
 
 /// Between two looks for a kubepods directory.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -21,9 +26,18 @@ pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, Cgr
         DriverChoice::Cgroupfs => Some(CgroupDriver::Cgroupfs),
     };
     let root = config.kubelet_cgroup_root.as_ref().map_or("", CgroupDir::as_str);
-    let mut waiting = false;
-    loop {
-        let kubelet = kubelet::cgroups(&config.roots);
+    let (mut waiting, mut kubelet, mut said) = (false, None, Once::default());
+    for look in 0_u64.. {
+        if look.is_multiple_of(ASK_EVERY) {
+            match KubeletCgroups::read(&config.roots) {
+                Ok(found) => kubelet = found,
+                Err(error) => {
+                    for news in said.news([chain(&error)]) {
+                        tracing::warn!(error = news, "the kubelet's cgroup settings cannot be read");
+                    }
+                }
+            }
+        }
         if let Some(found) = detect(flag, root, kubelet.as_ref(), layout)? {
             let driver = found.naming.driver();
             tracing::info!(?driver, source = ?found.source, kubepods = %found.naming.kubepods(), "cgroup driver");
@@ -38,4 +52,5 @@ pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, Cgr
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+    std::future::pending().await
 }

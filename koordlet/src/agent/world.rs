@@ -15,11 +15,11 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::ebpf::events::{CgroupEvent, WatchedDirs};
 use crate::host::roots::Roots;
-use crate::host::topology::NodeCpuInfo;
+use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
 use crate::manifests::{Object, Objects};
 use crate::node::collect::HostAppDir;
 use crate::node::tree_scan::scan;
-use crate::report::chain;
+use crate::error_chain::chain;
 use crate::state::hub::Writers;
 use crate::state::pods::PodTable;
 use crate::state::slo::SloMerger;
@@ -125,7 +125,7 @@ impl World {
     /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
     pub(super) fn refresh_host(&mut self) {
         match NodeCpuInfo::read(&self.roots) {
-            Ok(info) => self.cpus = info.cpus(),
+            Ok(info) => self.cpus = cpus(&info),
             Err(error) => {
                 for news in self.said.cpus.news([chain(&error)]) {
                     tracing::warn!(error = news, "CPUs cannot be read; the last ones stay");
@@ -201,4 +201,16 @@ impl World {
     fn rescan(&mut self) -> bool {
         self.tree.replace(scan(&self.layout, self.naming.kubepods()))
     }
+}
+
+/// The online CPUs as decisions see them.
+fn cpus(info: &NodeCpuInfo) -> Vec<CpuInfo> {
+    let number = |id: i32| u32::try_from(id).unwrap_or(0);
+    let cpu = |each: &ProcessorInfo| CpuInfo {
+        cpu: number(each.cpu),
+        core: number(each.core),
+        socket: number(each.socket),
+        node: number(each.node),
+    };
+    info.processor_infos.iter().map(cpu).collect()
 }

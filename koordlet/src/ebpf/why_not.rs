@@ -105,16 +105,7 @@ impl WhyNot {
 
     /// The reason and its causes in one line.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let part = error.to_string();
-            if !text.ends_with(&part) {
-                text = format!("{text}: {part}");
-            }
-            cause = error.source();
-        }
-        text
+        crate::error_chain::chain(self)
     }
 
     pub(super) fn object(error: EbpfError) -> Self {

@@ -155,13 +155,18 @@ pub fn fast_look(input: &SuppressInput<'_>, state: &SuppressState, now: Nanos) -
     Some(SuppressOutcome { figures, ..outcome(input, next, conditions) })
 }
 
+/// The claims of the limit in force for the directories and pods that there are now, without a step.
+pub fn claims_in_force(input: &SuppressInput<'_>, state: &SuppressState) -> Vec<Claim> {
+    state.held.as_ref().map(|held| claims::claims(held, input)).unwrap_or_default()
+}
+
 fn outcome(
     input: &SuppressInput<'_>,
     mut state: SuppressState,
     conditions: BTreeSet<Condition>,
 ) -> SuppressOutcome {
     let notices = state.set_conditions(conditions);
-    let claims = state.held.as_ref().map(|held| claims::claims(held, input)).unwrap_or_default();
+    let claims = claims_in_force(input, &state);
     let figures = state.amount.as_ref().map(|amount| figures(&state, amount));
     SuppressOutcome { claims, state, notices, figures }
 }
