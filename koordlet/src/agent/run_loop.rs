@@ -58,13 +58,13 @@ impl RunLoop {
     ) -> Self {
         let be_dir = world.naming().qos_dir(KubeQos::BestEffort).clone();
         let gates = RuleGates {
-            cpu_normalization: config.gates.is_on(Gate::CPUNormalization),
+            cpu_normalization: config.gates.is_on(Gate::CpuNormalization),
             batch_resource: config.gates.is_on(Gate::BatchResource),
         };
         let step = config.cpu_suppress_interval.unwrap_or_default();
         let settings = SuppressSettings {
-            enabled: config.gates.is_on(Gate::BECPUSuppress),
-            be_cpu_manager: config.gates.is_on(Gate::BECPUManager),
+            enabled: config.gates.is_on(Gate::BeCpuSuppress),
+            be_cpu_manager: config.gates.is_on(Gate::BeCpuManager),
             interval: nanos(step),
             collect_interval: nanos(config.collect_interval),
         };

@@ -205,12 +205,9 @@ impl World {
 
 /// The online CPUs as decisions see them.
 fn cpus(info: &NodeCpuInfo) -> Vec<CpuInfo> {
-    let number = |id: i32| u32::try_from(id).unwrap_or(0);
-    let cpu = |each: &ProcessorInfo| CpuInfo {
-        cpu: number(each.cpu),
-        core: number(each.core),
-        socket: number(each.socket),
-        node: number(each.node),
+    let cpu = |each: &ProcessorInfo| {
+        let ProcessorInfo { cpu, core, socket, node, .. } = *each;
+        CpuInfo { cpu, core, socket, node }
     };
     info.processor_infos.iter().map(cpu).collect()
 }
