@@ -83,9 +83,10 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         ..SensorConfig::new(config.roots.clone(), Arc::clone(&layout), watched.clone())
     })?;
     let manifests = match &config.manifests_dir {
-        Some(path) => Some(ManifestDirectory::follow(path.clone(), config.node_name.clone()).map_err(
-            |source| AgentError::Manifests { path: path.clone(), source },
-        )?),
+        Some(path) => Some(
+            ManifestDirectory::follow(path.clone(), config.node_name.clone())
+                .map_err(|source| AgentError::Manifests { path: path.clone(), source })?,
+        ),
         None => None,
     };
     let world = World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched);

@@ -12,9 +12,11 @@ use kit::{Class, Tree, guest_scale, need, offers, until};
 use crate::enforce::patience;
 
 fn normalized_pod(number: usize) -> PodManifest {
-    PodManifest::new(&format!("web{number}"), Class::Burstable)
-        .qos("LS")
-        .container("app", &format!("c{number}"), |container| container.cpu_limit("3"))
+    PodManifest::new(&format!("web{number}"), Class::Burstable).qos("LS").container(
+        "app",
+        &format!("c{number}"),
+        |container| container.cpu_limit("3"),
+    )
 }
 
 #[test]

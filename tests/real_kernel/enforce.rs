@@ -18,9 +18,11 @@ pub(crate) fn patience() -> Duration {
 /// An LS pod with one container of `cores`, its directories made as kubelet and runtime leave them.
 pub(crate) fn limited_ls_pod(tree: &Tree, name: &str, cores: i64) -> Result<(PodManifest, PodDirs)> {
     let limit = MilliCpu(cores * 1000);
-    let pod = PodManifest::new(name, Class::Burstable)
-        .qos("LS")
-        .container("app", &format!("{name}c0"), |container| container.cpu_limit(&cores.to_string()));
+    let pod = PodManifest::new(name, Class::Burstable).qos("LS").container(
+        "app",
+        &format!("{name}c0"),
+        |container| container.cpu_limit(&cores.to_string()),
+    );
     let dirs = tree.make_pod(&pod)?;
     let native = CfsQuota::from_milli(limit).raw();
     tree.set_cfs_quota(&dirs.pod, native)?;
@@ -123,10 +125,11 @@ fn batch_resources_become_shares_quota_and_memory_limit() -> Result<()> {
     assert_eq!(tree.read(Controller::Cpu, &app, file)?, wanted);
 
     // Gone from the spec: back to what kubelet and runtime give a BestEffort pod.
-    let plain = PodManifest::new("batch", Class::BestEffort)
-        .qos("BE")
-        .with_uid(pod.uid())
-        .container("app", "b0", |container| container);
+    let plain = PodManifest::new("batch", Class::BestEffort).qos("BE").with_uid(pod.uid()).container(
+        "app",
+        "b0",
+        |container| container,
+    );
     manifests.write("pod", &plain)?;
     quota_becomes(&tree, &dirs.pod, -1)?;
     quota_becomes(&tree, &app, -1)?;
@@ -161,7 +164,8 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
 
     let load = tree.spin(&web_dirs.container("app"), 1)?;
     // One busy core of LS: 100000 us a period less for BE, minus what the noise of the machine hides.
-    let busy = until_value(patience(), quota, |quota| *quota > 0 && *quota <= idle - 50_000 || *quota == 2_000);
+    let busy =
+        until_value(patience(), quota, |quota| *quota > 0 && *quota <= idle - 50_000 || *quota == 2_000);
     assert!(busy < idle, "idle {idle}, under load {busy}: {}", running.log());
     assert!(running.metric("koordlet_be_suppress_ls_used_cpu_cores")? > 0.0);
     let entry = running.explain_path(&tree.cfs_quota_file(&be))?.context("explained")?;

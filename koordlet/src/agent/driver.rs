@@ -42,7 +42,10 @@ pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, Cgr
             let driver = found.naming.driver();
             tracing::info!(?driver, source = ?found.source, kubepods = %found.naming.kubepods(), "cgroup driver");
             if found.other_exists {
-                tracing::warn!(?driver, "the other driver's kubepods directory exists too: check --cgroup-driver");
+                tracing::warn!(
+                    ?driver,
+                    "the other driver's kubepods directory exists too: check --cgroup-driver"
+                );
             }
             return Ok(found.naming);
         }

@@ -88,7 +88,8 @@ impl RunLoop {
     pub(super) async fn run(&mut self, mut manifests: Option<Updates>) {
         self.world.publish_tree();
         loop {
-            let looking = self.suppress_on && self.decider.is_suppressing() && self.sensors.usage_mode.is_ebpf();
+            let looking =
+                self.suppress_on && self.decider.is_suppressing() && self.sensors.usage_mode.is_ebpf();
             tokio::select! {
                 biased;
                 changed = changed(&mut manifests) => {

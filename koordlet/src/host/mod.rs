@@ -1,7 +1,7 @@
 //! What this machine is: facts, probed once, every path under a root that is a parameter.
 
-pub mod cpuinfo;
 pub mod clock;
+pub mod cpuinfo;
 pub mod kernel;
 mod lscpu;
 pub mod meminfo;

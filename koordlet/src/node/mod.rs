@@ -6,5 +6,5 @@ pub mod file_usage;
 mod groups;
 mod memory;
 pub mod procfs;
-pub mod tree_scan;
 mod rate;
+pub mod tree_scan;

@@ -46,10 +46,12 @@ mod tests {
     #[test]
     fn every_directory_is_found_once_a_hierarchy_and_links_are_not_followed() {
         let root = tempfile::tempdir().unwrap();
-        for dir in ["cpu/kubepods/pod1/c1", "cpu/other", "memory/kubepods/pod1", "cpuset/kubepods", "cpuacct"] {
+        for dir in ["cpu/kubepods/pod1/c1", "cpu/other", "memory/kubepods/pod1", "cpuset/kubepods", "cpuacct"]
+        {
             fs::create_dir_all(root.path().join(dir)).unwrap();
         }
-        std::os::unix::fs::symlink(root.path().join("cpu/other"), root.path().join("cpu/kubepods/link")).unwrap();
+        std::os::unix::fs::symlink(root.path().join("cpu/other"), root.path().join("cpu/kubepods/link"))
+            .unwrap();
         let layout = Layout::of_folder(root.path()).unwrap();
         let found = scan(&layout, &CgroupDir::new("kubepods").unwrap());
         let count = |dir: &str| found.iter().filter(|each| each.dir.as_str() == dir).count();
