@@ -7,7 +7,7 @@ use super::batch_resource::BatchResource;
 use super::cpu_normalization::CpuNormalization;
 use super::ratio::RatioError;
 use super::rule_pod::{RulePod, RuleTarget};
-use super::wishes::Wishes;
+use super::wishes::{RuleWish, Wishes};
 use crate::api::annotations::{AnnotationError, extended_resource_spec};
 use crate::api::keys::{CPU_NORMALIZATION_RATIO, EXTENDED_RESOURCE_SPEC};
 use crate::api::node::Node;
@@ -128,13 +128,13 @@ impl Rules {
     }
 
     /// What all rules wish for one container, which need not have started: the hook server's question.
-    pub fn container_wishes(&self, pod: &PodEntry, container: &ContainerEntry) -> Wishes {
+    pub fn container_wishes(&self, pod: &PodEntry, container: &ContainerEntry) -> Vec<RuleWish> {
         let mut wishes = Wishes::default();
         let pod = RulePod::new(pod);
         if pod.reaches(RuleTarget::Container(container)) {
             self.wish(&pod, RuleTarget::Container(container), &mut wishes);
         }
-        wishes
+        wishes.drain().collect()
     }
 
     fn push_pod(&self, pod: &PodEntry, wishes: &mut Wishes, claims: &mut Vec<Claim>) {

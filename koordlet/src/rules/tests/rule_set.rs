@@ -104,9 +104,9 @@ fn a_container_about_to_start_gets_what_the_reconciler_will_claim() {
     let rules = rules_after(&snapshot(Some("1.25"), vec![started.clone()]));
     let mut starting = started.containers[0].clone();
     (starting.id, starting.dir) = (None, None);
-    let mut wishes = rules.container_wishes(&started, &starting);
+    let wishes = rules.container_wishes(&started, &starting);
     let asked: Vec<String> =
-        wishes.drain().map(|wish| format!("{:?} {}", wish.resource, wish.value)).collect();
+        wishes.iter().map(|wish| format!("{:?} {}", wish.resource, wish.value)).collect();
     assert_eq!(asked, ["CpuShares 512", "CfsQuota 40000", "MemoryLimit 1073741824"]);
     let claimed = values(&rules.pod_claims(&started), &started);
     assert_eq!(claimed[3..], ["a shares 512", "a quota 40000", "a memory 1073741824"]);
