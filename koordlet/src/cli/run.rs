@@ -1,1 +1,46 @@
-//! Placeholder.
+//! `koordlet run`: log, runtime, the agent until a signal.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use super::log;
+use crate::agent;
+use crate::config::{Config, Output};
+
+/// Runs the agent until SIGTERM or SIGINT.
+pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+    log::init(config.log_level, output)?;
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node = config.node_name,
+        mode = %config.mode,
+        gates = %config.gates,
+        dry_run = config.dry_run,
+        "koordlet starts"
+    );
+    for notice in &config.notices {
+        warn!("{notice}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime cannot be started")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be awaited")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be awaited")?;
+        let stop = async move {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            info!(signal = name, "stopping");
+        };
+        agent::run(config, stop).await?;
+        anyhow::Ok(())
+    })?;
+    info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}

@@ -60,8 +60,10 @@ pub fn resolve(args: &[String], environment: &Environment) -> Result<Invocation,
         // clap would only repeat that the verb is unknown.
         Err(_) if !mistakes.0.is_empty() => return Err(Usage::Mistakes(mistakes.0)),
         Err(error) => {
+            // Without clap's usage lines: the mistakes stand together.
             let text = error.to_string();
-            mistakes.0.push(text.trim().strip_prefix("error: ").unwrap_or(&text).to_owned());
+            let what = text.split("\n\n").next().unwrap_or(&text).trim();
+            mistakes.0.push(what.strip_prefix("error: ").unwrap_or(what).replace("\n  ", " "));
             return Err(Usage::Mistakes(mistakes.0));
         }
     };
