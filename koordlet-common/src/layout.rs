@@ -11,6 +11,18 @@ pub const DEFAULT_SLOTS: u32 = 4096;
 /// Bytes of the event ring when nobody asks for another number.
 pub const DEFAULT_RING_BYTES: u32 = 512 * 1024;
 
+/// Entries of the table of hints; a power of two. Cgroup ids count up, so that their low bits rarely collide.
+pub const HINT_COUNT: u32 = 8192;
+
+/// Set in a slot's owner when the owner has left the hash: no hint leads a charge there any more.
+pub const FORGOTTEN: u64 = 1 << 63;
+
+/// Index of a cgroup's hint.
+#[inline]
+pub const fn hint_index(id: u64) -> u32 {
+    (id & (HINT_COUNT as u64 - 1)) as u32
+}
+
 /// Index of `slot`'s nanoseconds in the row of `cpu`; `slots` is the number of slots.
 #[inline]
 pub const fn time_index(cpu: u32, slots: u32, slot: u32) -> u32 {

@@ -16,6 +16,8 @@ pub mod map {
     pub const EVENTS: &str = "EVENTS";
     /// Hash: cgroup id -> slot.
     pub const SLOTS: &str = "SLOTS";
+    /// Array: low bits of a cgroup id -> slot, see [`layout::hint_index`](crate::layout::hint_index).
+    pub const HINTS: &str = "HINTS";
     /// Stack of free slots, filled by user space.
     pub const FREE: &str = "FREE";
     /// Array, mapped: slot -> cgroup id, 0 when the slot is free.

@@ -4,7 +4,7 @@
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{Array, HashMap, RingBuf, Stack};
 use aya_ebpf::macros::btf_map;
-use koordlet_common::layout::{DEFAULT_RING_BYTES, DEFAULT_SLOTS};
+use koordlet_common::layout::{DEFAULT_RING_BYTES, DEFAULT_SLOTS, HINT_COUNT};
 use koordlet_common::loss::Loss;
 use koordlet_common::record::CgroupRecord;
 
@@ -26,6 +26,10 @@ pub static FREE: Stack<u32, SLOT_MAX> = Stack::new();
 /// Slot -> cgroup id.
 #[btf_map]
 pub static OWNERS: Array<u64, SLOT_MAX, MMAPABLE> = Array::new();
+
+/// Low bits of a cgroup id -> the slot that a cgroup with these bits had last.
+#[btf_map]
+pub static HINTS: Array<u32, { HINT_COUNT as usize }> = Array::new();
 
 /// Nanoseconds by CPU and slot.
 #[btf_map]

@@ -9,6 +9,7 @@ mod field;
 mod process;
 mod reactions;
 mod row;
+mod sensors;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ type Section = (&'static str, fn() -> Result<Vec<Row>>);
 
 /// Every section, in the order of the table.
 const SECTIONS: &[Section] = &[
+    ("sensors", sensors::rows),
     ("pods", at_rest::two_hundred_pods),
     ("containers", at_rest::thousand_containers),
     ("births", reactions::births),

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::path_hash::PathHash;
 use super::slots::Slot;
 use crate::cgroup::path::CgroupDir;
 use crate::units::Nanos;
@@ -17,7 +18,7 @@ pub struct Accounts {
     nodes: Vec<Option<Node>>,
     by_id: HashMap<u64, usize>,
     /// Live ones only: a path may be reused while its former owner is being buried.
-    by_dir: HashMap<CgroupDir, usize>,
+    by_dir: HashMap<CgroupDir, usize, PathHash>,
     /// Slot number -> (owner, its account), as of the last fold.
     by_slot: Vec<(u64, Option<usize>)>,
     /// Deepest first; empty when it has to be made anew.

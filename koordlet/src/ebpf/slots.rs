@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use aya::maps::{HashMap as BpfHashMap, MapData, MapError, Stack};
+use koordlet_common::layout::FORGOTTEN;
 
 use crate::sys::MappedWords;
 
@@ -58,7 +59,7 @@ impl SlotTable {
         let owners = self.owners.words();
         let mut used = 0;
         for (number, owner) in (0..).zip(owners) {
-            let id = owner.load(Ordering::Acquire);
+            let id = owner.load(Ordering::Acquire) & !FORGOTTEN;
             if id != 0 {
                 into.push(Slot { number, id, nanos: 0 });
                 used = number as usize + 1;
@@ -76,17 +77,21 @@ impl SlotTable {
         }
     }
 
-    /// Takes a dead cgroup's id out of the hash: no charge finds the slot any more. The slot keeps its figure
+    /// Takes a dead cgroup's id out of the hash and off the hints: no charge finds the slot any more. The slot keeps its figure
     /// until [`release`](Self::release), which has to come a while later, when no program still runs with it.
     /// False if it could not be done now.
     pub fn forget(&mut self, id: u64) -> bool {
         match self.ids.remove(&id) {
-            Ok(()) | Err(MapError::KeyNotFound) => true,
+            Ok(()) | Err(MapError::KeyNotFound) => {}
             Err(error) => {
                 tracing::warn!(%error, id, "a dead cgroup stays in the usage map for now");
-                false
+                return false;
             }
         }
+        for owner in self.owners.words().iter().filter(|owner| owner.load(Ordering::Relaxed) == id) {
+            owner.store(id | FORGOTTEN, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Clears a forgotten slot and makes it free. Its figure must have been taken over before.
