@@ -5,6 +5,7 @@
 
 mod births;
 mod cgroup_values;
+mod collect;
 mod crash;
 mod ebpf_events;
 mod ebpf_usage;

@@ -198,6 +198,34 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
+    fn c084_h13_cpus_without_a_cache_or_a_node_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| {
+            let path = root.path().join("devices/system").join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        for cpu in [0, 1, 2] {
+            put(&format!("cpu/cpu{cpu}/topology/thread_siblings"), &format!("{:x}\n", 1 << cpu));
+            put(&format!("cpu/cpu{cpu}/topology/core_siblings"), "7\n");
+        }
+        // CPU 0 has an L3, CPU 1 an L1 only, CPU 2 nothing; CPU 1 is on no node.
+        for (cpu, index, level, kind) in [(0, 0, 1, "Data"), (0, 1, 3, "Unified"), (1, 0, 1, "Data")] {
+            let dir = format!("cpu/cpu{cpu}/cache/index{index}");
+            put(&format!("{dir}/level"), &format!("{level}\n"));
+            put(&format!("{dir}/type"), kind);
+            put(&format!("{dir}/id"), &format!("{}\n", 5 + cpu));
+            put(&format!("{dir}/shared_cpu_list"), &format!("{cpu}\n"));
+        }
+        put("node/node1/cpumap", "5\n");
+        let info = NodeCpuInfo::read(&Roots { sys: root.path().into(), ..Roots::host() }).unwrap();
+        let rows: Vec<_> =
+            info.processor_infos.iter().map(|info| (info.cpu, info.node, &*info.l1dl1il2, info.l3)).collect();
+        assert_eq!(rows, [(1, 0, "6", 0), (0, 1, "5", 5), (2, 1, "0", 0)]);
+    }
+
+    #[test]
     fn groups_are_keyed_by_id_as_text() {
         let info = NodeCpuInfo::read(&roots(&fixtures_named("two-sockets-smt"))).unwrap();
         let value = serde_json::to_value(info).unwrap();
