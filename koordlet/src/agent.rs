@@ -18,15 +18,20 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::run_loop::RunLoop;
+use tokio::sync::mpsc;
+
+use self::run_loop::{Effects, RunLoop, Senses};
 use self::world::World;
 use crate::cgroup::layout::{Layout, LayoutError};
 use crate::cgroup::path::CgroupDirError;
 use crate::config::Config;
 use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::sensors::{self, SensorConfig, SensorError};
-use crate::executor::{self, ExecutorConfig, ExecutorError};
+use crate::executor::{self, Executor, ExecutorConfig, ExecutorError};
 use crate::manifests::directory::ManifestDirectory;
+use crate::report::admin::AdminAsk;
+use crate::report::metrics::Metrics;
+use crate::report::server::{ReportError, Servers};
 use crate::state::hub::hub;
 
 /// Why the agent cannot run.
@@ -41,6 +46,9 @@ pub enum AgentError {
     /// The sensors.
     #[error("cannot start the sensors")]
     Sensors(#[from] SensorError),
+    /// A socket.
+    #[error("cannot answer questions")]
+    Report(#[from] ReportError),
     /// `--kubelet-cgroup-root`
     #[error("--kubelet-cgroup-root cannot be used")]
     CgroupRoot(#[from] CgroupDirError),
@@ -70,6 +78,10 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     })?;
     let executor = Arc::new(executor);
     let (writers, readers) = hub();
+    let metrics = Arc::new(Metrics::new(&config.node_name, &readers));
+    metrics.add_executor(&executor.stats());
+    let (servers, asks) = Servers::start(&config, Arc::clone(&metrics), readers.clone()).await?;
+    let answering = tokio::spawn(answer(asks, Arc::clone(&executor)));
     tokio::pin!(stop);
 
     let naming = tokio::select! {
@@ -82,6 +94,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         usage_source: config.cpu_usage_source,
         ..SensorConfig::new(config.roots.clone(), Arc::clone(&layout), watched.clone())
     })?;
+    let handle = Arc::new(sensors.handle);
+    metrics.add_sensors(&sensors.mode, &sensors.usage_mode, &handle);
     let manifests = match &config.manifests_dir {
         Some(path) => Some(
             ManifestDirectory::follow(path.clone(), config.node_name.clone())
@@ -89,17 +103,30 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         ),
         None => None,
     };
-    let world = World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched);
+    let world =
+        World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
     notices::forward(&executor);
 
-    let mut run_loop = RunLoop::new(&config, layout, world, readers, sensors, Arc::clone(&executor));
+    let senses =
+        Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
+    let effects = Effects { executor: Arc::clone(&executor), metrics };
+    let mut run_loop = RunLoop::new(&config, layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}
         () = &mut stop => {}
     }
-    drop((run_loop, manifests));
+    drop((run_loop, manifests, servers, handle));
+    answering.abort();
+    drop(answering.await);
     if let Some(executor) = Arc::into_inner(executor) {
         executor.stop(config.restore_on_exit).await;
     }
     Ok(())
+}
+
+/// Has the executor answer what the admin socket asks, whatever the loop is waiting for.
+async fn answer(mut asks: mpsc::Receiver<AdminAsk>, executor: Arc<Executor>) {
+    while let Some(ask) = asks.recv().await {
+        ask.answer(&executor).await;
+    }
 }

@@ -70,9 +70,9 @@ impl Decider {
         self.suppress.held.is_some()
     }
 
-    /// Suppression's figures of the last step.
-    pub(super) fn figures(&self) -> Option<Figures> {
-        self.figures
+    /// Suppression's figures, if there are new ones.
+    pub(super) fn take_figures(&mut self) -> Option<Figures> {
+        self.figures.take()
     }
 
     /// The plan for the world as it is, or `None` if it is the same as the last one.
@@ -131,7 +131,7 @@ impl Decider {
         for condition in outcome.notices {
             tracing::warn!(%condition, "CPU suppression");
         }
-        self.figures = outcome.figures.or(self.figures);
+        self.figures = outcome.figures.or(self.figures.take());
         self.suppress = outcome.state;
     }
 

@@ -17,13 +17,14 @@ use crate::cgroup::value::Value;
 use crate::config::Config;
 use crate::config::gates::Gate;
 use crate::ebpf::events::CgroupEvent;
-use crate::ebpf::sensors::Sensors;
 use crate::executor::Executor;
 use crate::host::clock::monotonic;
 use crate::manifests::directory::Updates;
 use crate::node::collect::{Collector, HostAppDir, Scale};
+use crate::report::metrics::Metrics;
 use crate::rules::RuleGates;
 use crate::state::hub::Readers;
+use crate::state::usage::CpuTime;
 use crate::strategies::cpu_suppress::SuppressSettings;
 use crate::strategies::cpu_suppress::state::SuppressState;
 use crate::units::Nanos;
@@ -31,14 +32,32 @@ use crate::units::Nanos;
 /// Births and deaths that one turn takes.
 const BURST: usize = 1024;
 
+/// What the loop is told by the kernel.
+pub(super) struct Senses {
+    /// Births and deaths of cgroups.
+    pub(super) events: mpsc::Receiver<CgroupEvent>,
+    /// CPU time of each.
+    pub(super) cpu_time: Box<dyn CpuTime>,
+    /// Whether a sample is cheap enough for looks between full steps.
+    pub(super) can_look: bool,
+}
+
+/// Where the loop's results go.
+pub(super) struct Effects {
+    /// Makes plans true.
+    pub(super) executor: Arc<Executor>,
+    /// Counts.
+    pub(super) metrics: Arc<Metrics>,
+}
+
 /// The loop's state.
 pub(super) struct RunLoop {
     world: World,
     readers: Readers,
     decider: Decider,
     collector: Collector,
-    sensors: Sensors,
-    executor: Arc<Executor>,
+    senses: Senses,
+    effects: Effects,
     host_apps: Vec<HostAppDir>,
     pace: Pace,
     suppress_on: bool,
@@ -53,8 +72,8 @@ impl RunLoop {
         layout: Arc<Layout>,
         world: World,
         readers: Readers,
-        sensors: Sensors,
-        executor: Arc<Executor>,
+        senses: Senses,
+        effects: Effects,
     ) -> Self {
         let be_dir = world.naming().qos_dir(KubeQos::BestEffort).clone();
         let gates = RuleGates {
@@ -75,8 +94,8 @@ impl RunLoop {
             world,
             readers,
             collector,
-            sensors,
-            executor,
+            senses,
+            effects,
             host_apps: Vec::new(),
             pace: Pace::new(config.collect_interval, step),
             suppress_on: settings.enabled && !step.is_zero(),
@@ -84,12 +103,11 @@ impl RunLoop {
         }
     }
 
-    /// Runs for ever.
+    /// Runs until it is dropped.
     pub(super) async fn run(&mut self, mut manifests: Option<Updates>) {
         self.world.publish_tree();
         loop {
-            let looking =
-                self.suppress_on && self.decider.is_suppressing() && self.sensors.usage_mode.is_ebpf();
+            let looking = self.suppress_on && self.decider.is_suppressing() && self.senses.can_look;
             tokio::select! {
                 biased;
                 changed = changed(&mut manifests) => {
@@ -104,7 +122,7 @@ impl RunLoop {
                         self.replan();
                     }
                 }
-                event = self.sensors.events.recv() => self.cgroup_events(event),
+                event = self.senses.events.recv() => self.cgroup_events(event),
                 () = at(self.replan_at) => self.replan(),
                 _ = self.pace.look.tick(), if looking => self.look(),
                 _ = self.pace.sample.tick() => self.sample(),
@@ -124,9 +142,9 @@ impl RunLoop {
         let mut changed = false;
         let mut event = Some(first);
         for _ in 0..BURST {
-            let Some(happened) = event.take().or_else(|| try_next(&mut self.sensors.events)) else { break };
+            let Some(happened) = event.take().or_else(|| try_next(&mut self.senses.events)) else { break };
             changed |= self.world.cgroup_event(&happened);
-            self.executor.cgroup_event(happened);
+            self.effects.executor.cgroup_event(happened);
         }
         if changed {
             self.replan_at.get_or_insert_with(|| Instant::now() + GATHER);
@@ -135,8 +153,9 @@ impl RunLoop {
 
     fn sample(&mut self) {
         let pods = self.readers.pods.borrow().clone();
-        let usage = self.collector.tick(&mut *self.sensors.cpu_time, &pods, &self.host_apps, monotonic());
+        let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
         self.world.writers().usage.set(Arc::new(usage));
+        self.effects.metrics.ticked();
     }
 
     fn step(&mut self) {
@@ -147,7 +166,7 @@ impl RunLoop {
     fn look(&mut self) {
         let snapshot = self.readers.snapshot();
         let now = monotonic();
-        let cpu_time = &mut *self.sensors.cpu_time;
+        let cpu_time = &mut *self.senses.cpu_time;
         let recent = self.collector.recent_cpu(cpu_time, &snapshot.pods, &self.host_apps, now);
         if self.decider.look(&snapshot, &recent, now) {
             self.replan();
@@ -157,8 +176,12 @@ impl RunLoop {
     fn replan(&mut self) {
         self.replan_at = None;
         self.world.publish_tree();
+        if let Some(figures) = self.decider.take_figures() {
+            let policy = figures.policy.unwrap_or("none");
+            self.effects.metrics.suppressed(policy, figures.limit, figures.ls_used);
+        }
         if let Some(plan) = self.decider.plan(&self.readers.snapshot()) {
-            self.executor.apply(plan);
+            self.effects.executor.apply(plan);
         }
     }
 }

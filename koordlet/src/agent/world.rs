@@ -20,6 +20,7 @@ use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
 use crate::manifests::{Object, Objects};
 use crate::node::collect::HostAppDir;
 use crate::node::tree_scan::scan;
+use crate::report::metrics::{Metrics, NodeFacts};
 use crate::state::hub::Writers;
 use crate::state::pods::PodTable;
 use crate::state::slo::SloMerger;
@@ -35,6 +36,7 @@ pub(super) struct World {
     roots: Roots,
     naming: Naming,
     watched: WatchedDirs,
+    metrics: Arc<Metrics>,
     slo: SloMerger,
     tree: TreeKeeper<Classify>,
     cpus: Vec<CpuInfo>,
@@ -60,6 +62,7 @@ impl World {
         roots: Roots,
         naming: Naming,
         watched: WatchedDirs,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let classify: Classify = {
             let naming = naming.clone();
@@ -71,6 +74,7 @@ impl World {
             roots,
             naming,
             watched,
+            metrics,
             slo: SloMerger::default(),
             tree: TreeKeeper::new(classify),
             cpus: Vec::new(),
@@ -124,7 +128,9 @@ impl World {
 
     /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
     pub(super) fn refresh_host(&mut self) {
-        match NodeCpuInfo::read(&self.roots) {
+        let read = NodeCpuInfo::read(&self.roots);
+        self.metrics.node_facts_read(NodeFacts::Cpu, &read);
+        match read {
             Ok(info) => self.cpus = cpus(&info),
             Err(error) => {
                 for news in self.said.cpus.news([chain(&error)]) {
@@ -163,6 +169,7 @@ impl World {
         };
         let Object::NodeSlo(object) = &located.object else { return };
         let Some(notices) = self.slo.apply(&object.spec) else { return };
+        self.metrics.slo_refused(notices.len());
         for notice in notices {
             let at = format!("{}:{}", located.file.display(), located.line_of(&notice.field));
             tracing::warn!(at, "NodeSLO: {notice}");

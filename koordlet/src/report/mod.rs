@@ -11,16 +11,4 @@ pub mod http;
 pub mod metrics;
 pub mod server;
 
-use std::error::Error;
-
-/// An error with its causes, as whoever handles it prints it: once.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
+pub use crate::error_chain::chain;
