@@ -240,6 +240,13 @@ impl NodeManifest {
         self
     }
 
+    /// Another number of CPUs than this host has.
+    #[must_use]
+    pub fn cpus(mut self, cpus: usize) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
     /// The CPU normalization ratio, e.g. `1.5`.
     #[must_use]
     pub fn normalization_ratio(self, ratio: &str) -> Self {

@@ -60,7 +60,8 @@ fn kill_9_at_random_moments_leaves_no_value_that_a_restart_does_not_put_right() 
             continue;
         }
         let running = agent.start()?;
-        let wanted = [-1, if ratio { 200_000 } else { 300_000 }, 50_000, 50_000];
+        // The ratio scales the LS limit and the batch limit alike.
+        let wanted = if ratio { [-1, 200_000, 33_334, 33_334] } else { [-1, 300_000, 50_000, 50_000] };
         let dirs = [&be, &app, &hog_dirs.pod, &hog_dirs.container("app")];
         let quotas = || dirs.map(|dir| tree.cfs_quota(dir).unwrap_or(i64::MIN));
         let seen = until_value(patience(), quotas, |seen| *seen == wanted);

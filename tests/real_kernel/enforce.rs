@@ -153,7 +153,7 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
     let (web_dirs, hog) = (tree.make_pod(&web)?, be_pod("hog"));
     tree.make_pod(&hog)?;
     manifests.write_pods("pods", [&web, &hog])?;
-    manifests.write("node", &NodeManifest::this_host(NODE))?;
+    manifests.write("node", &NodeManifest::this_host(NODE).cpus(4))?;
     manifests.write("slo", &NodeSloManifest::suppress(NODE, "cfsQuota", 95))?;
     let agent = Agent::of(&tree, &manifests)?;
     let mut running = agent.start()?;
@@ -176,6 +176,10 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
 
     manifests.write("slo", &NodeSloManifest::off(NODE))?;
     quota_becomes(&tree, &be, -1)
+}
+
+fn busy_cores(agent: &mut RunningAgent<'_>) -> f64 {
+    agent.metric("koordlet_node_used_cpu_cores").unwrap_or(f64::MAX)
 }
 
 #[test]

@@ -25,6 +25,7 @@ impl Runc {
     fn run(bundles: &Path, id: &str, dir: &str) -> Result<Self> {
         let bundle = bundles.join(id);
         fs::create_dir_all(bundle.join("rootfs/bin"))?;
+        fs::create_dir_all(bundle.join("rootfs/proc"))?;
         fs::copy("/bin/busybox", bundle.join("rootfs/bin/busybox")).context("busybox-static is installed")?;
         let namespaces = ["pid", "mount", "ipc", "uts", "network"].map(|kind| json!({"type": kind}));
         let config = json!({
@@ -36,6 +37,7 @@ impl Runc {
                 "cwd": "/",
             },
             "root": {"path": "rootfs", "readonly": true},
+            "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
             "linux": {
                 "cgroupsPath": format!("/{dir}"),
                 "namespaces": namespaces,

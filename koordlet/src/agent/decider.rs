@@ -14,7 +14,7 @@ use crate::error_chain::chain;
 use crate::rules::{RuleGates, RuleNotice, Rules};
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
-use crate::strategies::cpu_suppress::state::SuppressState;
+use crate::strategies::cpu_suppress::state::{Condition, SuppressState};
 use crate::strategies::cpu_suppress::{
     Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
 };
@@ -129,7 +129,11 @@ impl Decider {
 
     fn take(&mut self, outcome: SuppressOutcome) {
         for condition in outcome.notices {
-            tracing::warn!(%condition, "CPU suppression");
+            match condition {
+                // Every start has these, until all sources have delivered.
+                Condition::Missing(_) => tracing::info!(%condition, "CPU suppression"),
+                _ => tracing::warn!(%condition, "CPU suppression"),
+            }
         }
         self.figures = outcome.figures.or(self.figures.take());
         self.suppress = outcome.state;
