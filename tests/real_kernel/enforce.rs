@@ -162,10 +162,14 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
     let idle = until_value(patience(), quota, |quota| *quota > 0);
     assert!(idle > 0, "suppression limits the BE directory");
 
+    // On a machine that others keep busy, LS takes from them and not from what is left for BE.
+    if until_value(patience(), || busy_cores(&mut running), |cores| *cores < 1.0) >= 1.0 {
+        kit::skip!("other work keeps this machine busy");
+    }
+    let idle = quota();
     let load = tree.spin(&web_dirs.container("app"), 1)?;
-    // One busy core of LS: 100000 us a period less for BE, minus what the noise of the machine hides.
-    let busy =
-        until_value(patience(), quota, |quota| *quota > 0 && *quota <= idle - 50_000 || *quota == 2_000);
+    // One busy core of LS is 100000 us a period less for BE.
+    let busy = until_value(patience(), quota, |quota| *quota > 0 && *quota <= (idle - 50_000).max(2_000));
     assert!(busy < idle, "idle {idle}, under load {busy}: {}", running.log());
     assert!(running.metric("koordlet_be_suppress_ls_used_cpu_cores")? > 0.0);
     let entry = running.explain_path(&tree.cfs_quota_file(&be))?.context("explained")?;
