@@ -113,7 +113,7 @@ fn rounds_are_counted_under_the_references_plain_name() {
 #[test]
 fn the_executors_writes_are_a_histogram_in_milliseconds() {
     let (_writers, metrics) = metrics();
-    let stats = Arc::new(crate::executor::ExecutorStats::default());
+    let stats = Arc::new(ExecutorStats::default());
     metrics.add_executor(&stats);
     let name = "koordlet_resource_update_duration_milliseconds";
     assert!(lines(&metrics, Scope::Internal, name).is_empty());
