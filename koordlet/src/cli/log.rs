@@ -17,10 +17,14 @@ use crate::config::Output;
 pub(super) fn init(level: Level, output: Output) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
     let set = match output {
-        Output::Text => log.with_ansi(io::stderr().is_terminal()).with_target(false).try_init(),
+        Output::Text => log.with_ansi(wants_colour()).with_target(false).try_init(),
         Output::Json => log.with_ansi(false).event_format(JsonLines).try_init(),
     };
     set.map_err(|error| anyhow::anyhow!("the log cannot be set up: {error}"))
+}
+
+fn wants_colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// One JSON object a line: `time`, `level`, `target`, `message` and the event's fields.
