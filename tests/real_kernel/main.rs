@@ -7,6 +7,7 @@ mod births;
 mod cgroup_values;
 mod collect;
 mod crash;
+mod doctor;
 mod ebpf_events;
 mod ebpf_usage;
 mod enforce;

@@ -187,17 +187,14 @@ fn in_group(name: &str, group: &Path) -> Offer {
     }
 }
 
-/// Whether the run directory can hold the ledger; it is made at the first start.
+/// Whether the run directory, or what it will be made in at the first start, takes new entries.
 pub fn run_dir(path: &Path) -> Offer {
+    const NAME: &str = "run-dir";
     let existing = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
-    let flags = AccessFlags::W_OK | AccessFlags::X_OK;
-    match (existing.is_dir(), access(existing, flags)) {
-        (false, _) => Offer::failed("run-dir", format!("{} is not a directory", existing.display())),
-        (true, Err(errno)) => {
-            Offer::failed("run-dir", format!("{} cannot be written: {}", existing.display(), errno.desc()))
-        }
-        (true, Ok(())) if existing == path => Offer::ok("run-dir", path.display().to_string()),
-        (true, Ok(())) => Offer::ok("run-dir", format!("{} will be made", path.display())),
+    match ProbeGroup::made_in(existing) {
+        Err(error) => Offer::failed(NAME, format!("nothing can be made in {}: {error}", existing.display())),
+        Ok(_) if existing == path => Offer::ok(NAME, path.display().to_string()),
+        Ok(_) => Offer::ok(NAME, format!("{} will be made", path.display())),
     }
 }
 
@@ -246,5 +243,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "a fixture file in a temporary directory")]
         fs::write(root.path().join("file"), "").unwrap();
         assert_eq!(run_dir(&root.path().join("file/run")).state, State::Failed);
+        assert_eq!(run_dir(Path::new("/proc/koordlet")).state, State::Failed);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "only the file is left");
     }
 }

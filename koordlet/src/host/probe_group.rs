@@ -1,8 +1,9 @@
 //! A group in which one can see what files groups have. The root group of a hierarchy lacks most of them, so
 //! without any group beneath it (no kubelet yet, no systemd) an empty one is made and removed again.
 //!
-//! That is the one thing that is made on the host outside of the executor: nothing runs in it, no value is
-//! written, and its name is this process's own.
+//! An empty directory of this process's own name, made and removed again, is also how the run directory is
+//! tried: permission bits do not tell it of every file system. These are the only things that are made on the
+//! host outside of the executor: nothing runs in them, no value is written.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -21,7 +22,12 @@ impl ProbeGroup {
         if let Some(path) = wanted.or_else(|| any_child(root)) {
             return Ok(Self { path, made: false });
         }
-        let path = root.join(format!("koordlet-doctor-{}", std::process::id()));
+        Self::made_in(root)
+    }
+
+    /// A directory made for this in `parent`.
+    pub fn made_in(parent: &Path) -> io::Result<Self> {
+        let path = parent.join(format!("koordlet-doctor-{}", std::process::id()));
         match fs::create_dir(&path) {
             Ok(()) => Ok(Self { path, made: true }),
             // Left by a process of the same id that was killed in between.

@@ -1,0 +1,70 @@
+//! `koordlet doctor` on this machine: its answer, its exit code, and that it leaves nothing behind.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use kit::hierarchy::Hierarchies;
+use kit::{binary, need, offers};
+use serde_json::Value;
+
+/// The exit code and the answer.
+fn doctor(flags: &[&str]) -> Result<(Option<i32>, Value)> {
+    let output = Command::new(binary::koordlet()?)
+        .args(["doctor", "-o", "json"])
+        .args(flags)
+        .env("agent_mode", "hostMode")
+        .env_remove("NODE_NAME")
+        .output()?;
+    let report = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("doctor {flags:?}: {}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok((output.status.code(), report))
+}
+
+fn check<'a>(report: &'a Value, name: &str) -> Result<&'a Value> {
+    let checks = report["checks"].as_array().context("no list of checks")?;
+    checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .with_context(|| format!("no check {name} in {report:#}"))
+}
+
+#[test]
+fn doctor_passes_on_files_and_leaves_no_group() -> Result<()> {
+    need!(offers::cgroups());
+    let (code, report) = doctor(&["--ebpf=off"])?;
+    ensure!(code == Some(0) && report["ok"] == true && report["degraded"] == false, "{code:?} {report:#}");
+    for name in ["cpus", "cgroup-cpu", "cgroup-cpuset", "run-dir"] {
+        let check = check(&report, name)?;
+        ensure!(check["status"] == "ok" && check["required"] == true, "{check}");
+    }
+    for mount in Hierarchies::of_this_host()?.mounts() {
+        let mut names = std::fs::read_dir(mount)?.map(|entry| entry.map(|entry| entry.file_name()));
+        let left = names.find(|name| {
+            name.as_ref().is_ok_and(|name| name.to_string_lossy().starts_with("koordlet-doctor-"))
+        });
+        ensure!(left.is_none(), "{left:?} in {}", mount.display());
+    }
+    Ok(())
+}
+
+#[test]
+fn doctor_tries_each_tracepoint() -> Result<()> {
+    need!(offers::ebpf());
+    let (code, report) = doctor(&["--ebpf=required"])?;
+    ensure!(code == Some(0) && report["ok"] == true && report["degraded"] == false, "{code:?} {report:#}");
+    for name in ["tracepoint-cgroup_mkdir", "tracepoint-cgroup_rmdir", "tracepoint-sched_stat_runtime"] {
+        let check = check(&report, name)?;
+        ensure!(check["status"] == "ok" && check["required"] == true, "{check}");
+    }
+    Ok(())
+}
+
+#[test]
+fn doctor_fails_where_nothing_can_be_enforced() -> Result<()> {
+    let (code, report) = doctor(&["--ebpf=off", "--cgroup-root-dir=/nonexistent"])?;
+    ensure!(code == Some(1) && report["ok"] == false, "{code:?} {report:#}");
+    ensure!(check(&report, "cgroup-layout")?["status"] == "failed", "{report:#}");
+    let (code, report) = doctor(&["--ebpf=off", "--run-dir=/proc/koordlet"])?;
+    ensure!(code == Some(1) && check(&report, "run-dir")?["status"] == "failed", "{code:?} {report:#}");
+    Ok(())
+}
