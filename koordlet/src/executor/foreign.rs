@@ -23,6 +23,8 @@ pub struct Verdict {
     pub log: bool,
     /// Whether it is the third or a later one within the window.
     pub contended: bool,
+    /// Whether that is news: it was not said within the window.
+    pub news: bool,
 }
 
 /// Foreign writes to one target.
@@ -30,6 +32,7 @@ pub struct Verdict {
 pub struct ForeignAccount {
     recent: VecDeque<Nanos>,
     logged: Option<Nanos>,
+    told: Option<Nanos>,
 }
 
 impl ForeignAccount {
@@ -41,12 +44,19 @@ impl ForeignAccount {
             self.recent.pop_front();
         }
         let contended = self.recent.len() >= CONTENDED;
-        let log = self.logged.is_none_or(|at| now - at >= WINDOW);
-        if log {
-            self.logged = Some(now);
-        }
-        Verdict { repair_at: if contended { now + CONTENDED_DELAY } else { now }, log, contended }
+        let repair_at = if contended { now + CONTENDED_DELAY } else { now };
+        let log = once_a_window(&mut self.logged, now);
+        let news = contended && once_a_window(&mut self.told, now);
+        Verdict { repair_at, log, contended, news }
     }
+}
+
+fn once_a_window(last: &mut Option<Nanos>, now: Nanos) -> bool {
+    let due = last.is_none_or(|at| now - at >= WINDOW);
+    if due {
+        *last = Some(now);
+    }
+    due
 }
 
 #[cfg(test)]
@@ -61,16 +71,16 @@ mod tests {
         let verdicts: Vec<_> = [100, 110, 120, 131, 159]
             .map(|s| account.count(Nanos(s * SECOND)))
             .iter()
-            .map(|v| (v.repair_at.0 / SECOND, v.log, v.contended))
+            .map(|v| (v.repair_at.0 / SECOND, v.log, v.contended, v.news))
             .collect();
         assert_eq!(
             verdicts,
             [
-                (100, true, false),
-                (110, false, false),
-                (130, false, true),
-                (141, false, true),
-                (169, false, true)
+                (100, true, false, false),
+                (110, false, false, false),
+                (130, false, true, true),
+                (141, false, true, false),
+                (169, false, true, false)
             ]
         );
         assert!(account.count(Nanos(160 * SECOND)).log);
@@ -81,7 +91,8 @@ mod tests {
         let mut account = ForeignAccount::default();
         for minute in 0..5 {
             let now = Nanos((minute * 60 + 7) * SECOND);
-            assert_eq!(account.count(now), Verdict { repair_at: now, log: true, contended: false });
+            let verdict = account.count(now);
+            assert_eq!((verdict.repair_at, verdict.log, verdict.contended), (now, true, false));
         }
     }
 }

@@ -44,8 +44,15 @@ pub(super) struct Pending {
     pub(super) lost: u64,
     pub(super) asks: Vec<Ask>,
     pub(super) slow_done: Vec<(u64, io::Result<()>)>,
-    /// Whether to stop, and then whether to restore first.
-    pub(super) stop: Option<bool>,
+    pub(super) stop: Option<Stop>,
+}
+
+/// The last thing that a worker is asked.
+pub(super) struct Stop {
+    /// Whether everything is put back first.
+    pub(super) restore: bool,
+    /// Told at the very end, when the lock is free again.
+    pub(super) done: oneshot::Sender<Option<RestoreReport>>,
 }
 
 /// Where the agent and the lanes put things for the worker.
@@ -108,7 +115,7 @@ pub struct Executor {
     inbox: Arc<Inbox>,
     stats: Arc<ExecutorStats>,
     notices: Mutex<Option<mpsc::Receiver<Notice>>>,
-    worker: Option<JoinHandle<Option<RestoreReport>>>,
+    worker: Option<JoinHandle<()>>,
 }
 
 impl Executor {
@@ -116,7 +123,7 @@ impl Executor {
         inbox: Arc<Inbox>,
         stats: Arc<ExecutorStats>,
         notices: mpsc::Receiver<Notice>,
-        worker: JoinHandle<Option<RestoreReport>>,
+        worker: JoinHandle<()>,
     ) -> Self {
         Self { inbox, stats, notices: Mutex::new(Some(notices)), worker: Some(worker) }
     }
@@ -165,13 +172,19 @@ impl Executor {
     /// Stops the worker and waits for it, 20 s at most; with `restore`, everything is put back first. What is
     /// held stays as it is without.
     pub async fn stop(mut self, restore: bool) -> Option<RestoreReport> {
-        self.inbox.put(|pending| pending.stop = Some(restore));
         let worker = self.worker.take()?;
-        let joined = tokio::task::spawn_blocking(move || worker.join().ok().flatten());
-        match tokio::time::timeout(STOP_GRACE, joined).await {
-            Ok(Ok(report)) => report,
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the executor's thread ended badly");
+        let (done, told) = oneshot::channel();
+        self.inbox.put(|pending| pending.stop = Some(Stop { restore, done }));
+        match tokio::time::timeout(STOP_GRACE, told).await {
+            Ok(Ok(report)) => {
+                // It is at its last line.
+                if worker.join().is_err() {
+                    tracing::warn!("the executor's thread ended badly");
+                }
+                report
+            }
+            Ok(Err(_)) => {
+                tracing::warn!("the executor's thread had ended already");
                 None
             }
             Err(_) => {
@@ -191,9 +204,8 @@ impl Executor {
 impl Drop for Executor {
     fn drop(&mut self) {
         if self.worker.is_some() {
-            self.inbox.put(|pending| {
-                pending.stop.get_or_insert(false);
-            });
+            let (done, _nobody_waits) = oneshot::channel();
+            self.inbox.put(|pending| pending.stop = Some(Stop { restore: false, done }));
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Refusal {
     pub wished: String,
     /// The kernel's answer.
     pub answer: String,
+    /// When it was refused last.
+    pub at: Nanos,
     /// How often in a row.
     pub attempts: u32,
     /// When to try again.
@@ -27,7 +29,7 @@ impl Refusal {
     pub fn after(previous: Option<&Self>, wished: &str, answer: String, now: Nanos) -> Self {
         let attempts = previous.filter(|p| p.wished == wished).map_or(0, |p| p.attempts).saturating_add(1);
         let delay = FIRST_DELAY.0.saturating_mul(1 << (attempts - 1).min(6)).min(MAX_DELAY.0);
-        Self { wished: wished.to_owned(), answer, attempts, retry_at: now + Nanos(delay) }
+        Self { wished: wished.to_owned(), answer, at: now, attempts, retry_at: now + Nanos(delay) }
     }
 
     /// Whether it is the first of its kind, which is worth a line.

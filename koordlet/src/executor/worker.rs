@@ -16,11 +16,11 @@ use super::backend::cgroup_file::CgroupFiles;
 use super::backend::timed::Timed;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
-use super::handle::{Ask, Executor, Inbox, NoticeSender, notices};
+use super::handle::{Ask, Executor, Inbox, NoticeSender, Stop, notices};
 use super::lane::Lanes;
 use super::ledger::lock::RunLock;
 use super::ledger::{Damage, Ledger};
-use super::report::{Notice, NoticeKind, RestoreReport};
+use super::report::{Notice, NoticeKind};
 use super::stats::{ExecutorStats, count};
 use super::watch::{FileEvent, InotifyWatch, NoWatch, Watch};
 use super::{ExecutorConfig, ExecutorError};
@@ -117,22 +117,26 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self) -> Option<RestoreReport> {
-        loop {
+    fn run(mut self) {
+        let stop = loop {
             self.sleep();
             let stop = self.work();
             for notice in self.engine.take_notices() {
                 self.sender.send(notice);
             }
-            if let Some(restore) = stop {
-                return restore.then(|| self.engine.restore_all(now()));
+            if let Some(stop) = stop {
+                break stop;
             }
             self.lanes.run(self.engine.take_slow_jobs(), self.engine.overdue_jobs());
-        }
+        };
+        let report = stop.restore.then(|| self.engine.restore_all(now()));
+        drop(self);
+        // Nobody may be waiting.
+        let _heard = stop.done.send(report).is_ok();
     }
 
     /// Does all that waits; says whether to stop.
-    fn work(&mut self) -> Option<bool> {
+    fn work(&mut self) -> Option<Stop> {
         let pending = self.inbox.take();
         for (ticket, result) in pending.slow_done {
             self.engine.slow_done(ticket, result, now());

@@ -10,22 +10,19 @@ use super::super::order::{self, Change};
 use super::super::report::NoticeKind;
 use super::super::stats::count;
 use super::super::watch::Place;
+use super::Engine;
 use super::goal::{Back, Goal};
 use super::track::Standing;
-use super::{Engine, Search};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
-use crate::cgroup::value::{Value, quota_for_period};
+use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
 use crate::claims::plan::Subtree;
 use crate::claims::target::Target;
-use crate::units::{CfsQuota, Nanos};
+use crate::units::Nanos;
 
 /// How long a newborn's files that runtimes set are left to the runtime.
 const BIRTH_WAIT: Nanos = Nanos(10_000_000);
-
-/// Deepest tree that is searched for quotas beneath a class directory.
-const MAX_SEARCH: usize = 100_000;
 
 /// A change with what is needed to carry it out.
 #[derive(Clone, Debug)]
@@ -68,12 +65,15 @@ impl Engine {
     }
 
     /// What has to change at a target, besides `others` that are about to.
-    fn examine(&mut self, target: &Target, others: &[Todo], now: Nanos) -> Option<Todo> {
+    pub(super) fn examine(&mut self, target: &Target, others: &[Todo], now: Nanos) -> Option<Todo> {
         let goal = self.goal(target);
         let goal = self.cut_burst(target, goal, others);
         match &goal {
             Goal::Nothing(why) => {
-                self.stand(target, Standing::Left(*why));
+                // Most released targets were never touched: nothing is kept of them.
+                if why.is_some() || self.tracks.contains_key(target) {
+                    self.stand(target, Standing::Left(*why));
+                }
                 return None;
             }
             Goal::Wait(why) => {
@@ -248,49 +248,6 @@ impl Engine {
         Some((value, Kind::Give { original: Some(original.clone()) }))
     }
 
-    /// A burst above the quota is refused by the kernel (C007, C215): it is cut. One that is only held back
-    /// for the quota's sake is given back where it fits.
-    fn cut_burst(&mut self, target: &Target, goal: Goal, others: &[Todo]) -> Goal {
-        let Target::Cgroup { dir, resource: Resource::CfsBurst } = target else { return goal };
-        let (Goal::Hold { value, .. } | Goal::Give(Back::Value(value))) = &goal else { return goal };
-        let Value::Int(burst) = *value else { return goal };
-        let limit = self.quota_to_be(dir, others).filter(|limit| burst > *limit);
-        match (goal, limit) {
-            (Goal::Hold { owner, cause, .. }, Some(limit)) => Goal::Hold {
-                value: Value::Int(limit),
-                owner,
-                cause,
-                note: Some(format!("{burst} cut to the quota {limit}, above which the kernel refuses it")),
-            },
-            (Goal::Hold { cause: Some(_), .. }, None) => match self.back(target) {
-                Some(back) => Goal::Give(back),
-                None => Goal::Nothing(None),
-            },
-            (Goal::Give(_), Some(limit)) => Goal::Give(Back::Value(Value::Int(limit))),
-            (goal, _) => goal,
-        }
-    }
-
-    /// The quota that a directory has once all is done, in microseconds of its period; `None` is unlimited.
-    fn quota_to_be(&mut self, dir: &CgroupDir, others: &[Todo]) -> Option<i64> {
-        let target = Target::cgroup(dir, Resource::CfsQuota);
-        let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
-        let period = self.period(dir, &text);
-        let changing = others.iter().find(|todo| todo.target == target);
-        let value = match (changing, self.goal(&target)) {
-            (Some(todo), _) => Some(todo.change.want.clone()),
-            (None, Goal::Hold { value, .. }) => Some(value),
-            (None, Goal::Give(back)) => self.value_of(Resource::CfsQuota, &back),
-            (None, Goal::Wait(_) | Goal::Nothing(_)) => {
-                self.parts.files.value(Resource::CfsQuota, &text, Some(period))
-            }
-        };
-        match value? {
-            Value::Quota(quota) => quota_for_period(quota, period.us).micros(),
-            _ => None,
-        }
-    }
-
     /// The CFS period in force. Where it has a file of its own, that is read once per watched directory.
     pub(super) fn period(&mut self, dir: &CgroupDir, quota_text: &str) -> Period {
         if self.parts.files.period_in_quota_file(dir) {
@@ -301,7 +258,7 @@ impl Engine {
     }
 
     /// The text of a file that is not ours to hold, from memory where its directory is watched.
-    fn known_text(&mut self, target: &Target) -> Option<String> {
+    pub(super) fn known_text(&mut self, target: &Target) -> Option<String> {
         if let Some(text) = self.known.get(target) {
             return Some(text.clone());
         }
@@ -311,133 +268,6 @@ impl Engine {
             self.known.insert(target.clone(), text.clone());
         }
         Some(text)
-    }
-
-    /// A burst above its quota is refused (C007): each quota that changes takes the burst beside it along, also
-    /// one that nobody claims.
-    fn take_bursts_along(&mut self, todos: &mut Vec<Todo>, now: Nanos) {
-        let quotas: Vec<Todo> =
-            todos.iter().filter(|todo| todo.change.resource == Resource::CfsQuota).cloned().collect();
-        for quota in quotas {
-            let burst = Target::cgroup(&quota.change.dir, Resource::CfsBurst);
-            if self.holds(&burst) || self.parts.ledger.get(&burst).is_some() {
-                todos.retain(|todo| todo.target != burst);
-                let todo = self.examine(&burst, todos, now);
-                todos.extend(todo);
-            } else {
-                let todo = self.unclaimed_burst(&burst, &quota);
-                todos.extend(todo);
-            }
-        }
-    }
-
-    /// Cutting a burst that nobody claims to the quota that comes. For a claimed quota it is remembered.
-    fn unclaimed_burst(&mut self, burst: &Target, quota: &Todo) -> Option<Todo> {
-        let Value::Quota(to_be) = quota.change.want else { return None };
-        let limit = quota_for_period(to_be, quota.period?.us).micros()?;
-        let text = self.known_text(burst)?;
-        match self.parts.files.value(Resource::CfsBurst, &text, None)? {
-            Value::Int(present) if present > limit => {}
-            _ => return None,
-        }
-        let value = Value::Int(limit);
-        let goal = match &quota.kind {
-            Kind::Hold { owner, .. } => {
-                Goal::Hold { value, owner: *owner, cause: Some(quota.target.clone()), note: None }
-            }
-            Kind::Give { .. } => Goal::Give(Back::Value(value)),
-        };
-        self.track(burst).start_anew(quota.id, None);
-        self.compare(burst, quota.id, text, &goal)
-    }
-
-    /// Quotas that nobody claims, beneath a class directory that is narrowed below them (design.md 4): lifted.
-    fn lift_quotas_above_classes(&mut self, todos: &mut Vec<Todo>) {
-        if !self.parts.files.layout().semantics().child_quota_bounded_by_parent {
-            return;
-        }
-        let narrowed: Vec<(Target, CfsQuota, Owner)> =
-            todos.iter().filter_map(|todo| self.narrowed_class(todo)).collect();
-        for (class, limit, owner) in narrowed {
-            let Target::Cgroup { dir, .. } = &class;
-            let mut largest_left = CfsQuota::Micros(0);
-            for beneath in self.directories_beneath(dir) {
-                let target = Target::cgroup(&beneath, Resource::CfsQuota);
-                if self.holds(&target) || todos.iter().any(|t| t.target == target) {
-                    continue;
-                }
-                let Some((id, text, quota)) = self.finite_quota(&beneath) else { continue };
-                if quota <= limit {
-                    largest_left = largest_left.max(quota);
-                    continue;
-                }
-                self.track(&target).start_anew(id, None);
-                let value = Value::Quota(CfsQuota::Unlimited);
-                let goal = Goal::Hold { value, owner, cause: Some(class.clone()), note: None };
-                todos.extend(self.compare(&target, id, text, &goal));
-            }
-            let repeated = self.searched.get(&class).is_some_and(|search| search.repeated);
-            self.searched.insert(class, Search { largest_left, repeated });
-        }
-    }
-
-    /// Whether a change narrows a class directory to where unknown quotas may be, and if so for whom.
-    fn narrowed_class(&self, todo: &Todo) -> Option<(Target, CfsQuota, Owner)> {
-        let (Value::Quota(want), Some(Value::Quota(now)), Kind::Hold { owner, .. }) =
-            (&todo.change.want, &todo.change.now, &todo.kind)
-        else {
-            return None;
-        };
-        let known = *now != CfsQuota::Unlimited
-            && self.searched.get(&todo.target).is_some_and(|search| *want >= search.largest_left);
-        let class = self.held_class_quota(&todo.change.dir) == Some(*want);
-        (class && want < now && !known).then(|| (todo.target.clone(), *want, *owner))
-    }
-
-    /// A directory's id, quota text and quota, if that is finite.
-    fn finite_quota(&mut self, dir: &CgroupDir) -> Option<(u64, String, CfsQuota)> {
-        let id = self.parts.backend.id(dir, Resource::CfsQuota).ok()?;
-        let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
-        let period = self.period(dir, &text);
-        match self.parts.files.value(Resource::CfsQuota, &text, Some(period))? {
-            Value::Quota(quota @ CfsQuota::Micros(_)) => Some((id, text, quota)),
-            _ => None,
-        }
-    }
-
-    /// Setting `cpu.idle` makes the kernel forget the group's shares (C012): they are remembered, to be given
-    /// back when it is cleared.
-    fn remember_shares_of_idle(&mut self, todos: &[Todo]) {
-        for todo in todos {
-            let (Resource::CpuIdle, Value::Int(1), Kind::Hold { owner, .. }) =
-                (todo.change.resource, &todo.change.want, &todo.kind)
-            else {
-                continue;
-            };
-            let shares = Target::cgroup(&todo.change.dir, Resource::CpuShares);
-            if self.parts.ledger.get(&shares).is_some() || self.parts.dry_run {
-                continue;
-            }
-            if let Ok(value) = self.parts.backend.read(&todo.change.dir, Resource::CpuShares) {
-                let original = Original { value, period: None };
-                self.record_entry(&shares, todo.id, *owner, original, Some(todo.target.clone()));
-            }
-        }
-    }
-
-    fn directories_beneath(&self, dir: &CgroupDir) -> Vec<CgroupDir> {
-        let mut found = Vec::new();
-        let mut open = vec![dir.clone()];
-        while let Some(dir) = open.pop() {
-            // One that vanishes meanwhile has no children.
-            let children = self.parts.backend.children(&dir, Resource::CfsQuota).unwrap_or_default();
-            if found.len() > MAX_SEARCH {
-                break;
-            }
-            open.extend(children.iter().cloned());
-            found.extend(children);
-        }
-        found
     }
 
     pub(super) fn subtree(&self, target: &Target) -> Subtree {

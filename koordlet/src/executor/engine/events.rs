@@ -13,6 +13,9 @@ use crate::units::Nanos;
 /// Foreign writes in a directory's first seconds belong to its birth.
 const BIRTH: Nanos = Nanos(2_000_000_000);
 
+/// Events beside a refused target lead to another try after this long at the earliest.
+const RETRY_PAUSE: Nanos = Nanos(1_000_000_000);
+
 impl Engine {
     /// A directory came or went, or events of that kind were lost.
     pub fn cgroup_event(&mut self, event: &CgroupEvent, now: Nanos) {
@@ -53,12 +56,13 @@ impl Engine {
     /// What was held under this path is another directory's. A plan may know the directory before it is there.
     fn born(&mut self, place: Place, id: u64, now: Nanos) {
         for target in self.planned_in(&place.dir, place.hierarchy) {
-            let track = self.track(&target);
-            if track.id != Some(id) {
-                track.start_anew(id, Some(now));
-                track.standing = Standing::Unseen;
+            if self.holds(&target) || self.tracks.contains_key(&target) {
+                let track = self.track(&target);
+                if track.id != Some(id) {
+                    track.start_anew(id, Some(now));
+                }
+                track.born = Some(now);
             }
-            track.born = Some(now);
             self.make_due(&target, now);
         }
         if self.births.len() >= MAX_BIRTHS {
@@ -119,6 +123,18 @@ impl Engine {
             .collect();
         for target in written {
             self.written_by_somebody(&target, now);
+        }
+        // What was refused because of this file may be accepted now.
+        for near in self.refused_near(&quota) {
+            self.retry_soon(&near, now);
+        }
+    }
+
+    /// Tries a refused target again at once, but not for each of a storm of events.
+    fn retry_soon(&mut self, target: &Target, now: Nanos) {
+        if let Some(refusal) = self.tracks.get(target).and_then(|track| track.refusal.as_ref()) {
+            let at = now.max(refusal.at + RETRY_PAUSE);
+            self.make_due(target, at);
         }
     }
 
@@ -182,11 +198,12 @@ impl Engine {
         count(&self.parts.stats.foreign);
         self.make_due(target, verdict.repair_at);
         let said = format!("somebody wrote {text:?} over {wished:?}");
+        if verdict.news {
+            self.notify(NoticeKind::Contended, target, format!("{said}, again; put right in 10 s"));
+        }
         if verdict.log {
             tracing::warn!(%target, "{said}; put right");
             self.notify(NoticeKind::ForeignWrite, target, said);
-        } else if verdict.contended {
-            self.notify(NoticeKind::Contended, target, format!("{said}, again; put right in 10 s"));
         }
     }
 }

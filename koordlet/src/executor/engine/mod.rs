@@ -5,6 +5,7 @@
 //! retry or a re-check is up), is *examined* (goal, identity, present value), and if its file means something
 //! else, *changed* together with all others that are due, in the order of `order`.
 
+mod beside;
 mod carry;
 mod collect;
 mod events;
@@ -136,14 +137,11 @@ impl Engine {
         }
         let old = std::mem::replace(&mut self.plan, plan);
         let plan = Arc::clone(&self.plan);
-        let decision_in =
-            |plan: &Plan, target| plan.entries.get(target).map(|d| (d.decision.clone(), d.owner));
-        let mut changed: Vec<Target> = Vec::new();
-        for target in old.entries.keys().filter(|target| !plan.entries.contains_key(target)) {
-            changed.push(target.clone());
-        }
+        let mut changed: Vec<Target> =
+            old.entries.keys().filter(|target| !plan.entries.contains_key(target)).cloned().collect();
         for (target, desired) in &plan.entries {
-            if decision_in(&old, target).as_ref() != Some(&(desired.decision.clone(), desired.owner)) {
+            let before = old.entries.get(target);
+            if before.is_none_or(|b| b.decision != desired.decision || b.owner != desired.owner) {
                 changed.push(target.clone());
             }
         }
@@ -160,6 +158,9 @@ impl Engine {
         }
         self.prune(&changed);
         self.settle(now);
+        if changed.iter().any(|target| !self.holds(target)) {
+            self.drop_unused_watches();
+        }
     }
 
     /// Does what has become due by `now`.
@@ -224,10 +225,8 @@ impl Engine {
         self.searched.retain(|Target::Cgroup { dir: class, .. }, _| !class.contains(dir) || class == dir);
     }
 
-    /// Drops what is kept of targets that are in neither the plan nor the ledger, and watches of directories
-    /// in which nothing is held.
+    /// Drops what is kept of targets that are in neither the plan nor the ledger.
     fn prune(&mut self, changed: &[Target]) {
-        let mut dropped = false;
         for target in changed {
             if !self.plan.entries.contains_key(target) && self.parts.ledger.get(target).is_none() {
                 self.tracks.remove(target);
@@ -235,16 +234,18 @@ impl Engine {
                 self.asserted.remove(target);
                 self.searched.remove(target);
                 self.due.remove(target);
-                dropped = true;
             }
-        }
-        if dropped {
-            self.drop_unused_watches();
         }
     }
 
+    /// Ends the watches of directories in which nothing is held.
     fn drop_unused_watches(&mut self) {
-        let needed: BTreeSet<Place> = self.tracks.keys().filter_map(|target| self.place(target)).collect();
+        let needed: BTreeSet<Place> = self
+            .tracks
+            .iter()
+            .filter(|(_, track)| !matches!(track.standing, Standing::Left(_)))
+            .filter_map(|(target, _)| self.place(target))
+            .collect();
         for place in self.parts.watch.places() {
             if !needed.contains(&place) {
                 self.parts.watch.remove(&place);

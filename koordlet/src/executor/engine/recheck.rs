@@ -1,6 +1,8 @@
 //! The slow look at everything that is held, one read a target and minute, for what no event told: lost events,
 //! directories that cannot be watched.
 
+use std::ops::Bound;
+
 use super::super::backend::is_gone;
 use super::super::stats::count;
 use super::Engine;
@@ -47,13 +49,9 @@ impl Engine {
         }
         let size = self.tracks.len().div_ceil(SLICES);
         let after = self.recheck.cursor.clone();
-        let mut slice_targets: Vec<Target> = self
-            .tracks
-            .keys()
-            .filter(|target| after.as_ref().is_none_or(|after| *target > after))
-            .take(size)
-            .cloned()
-            .collect();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.tracks.range((from, Bound::Unbounded));
+        let mut slice_targets: Vec<Target> = rest.map(|(target, _)| target).take(size).cloned().collect();
         if slice_targets.len() < size {
             slice_targets.extend(self.tracks.keys().take(size - slice_targets.len()).cloned());
         }

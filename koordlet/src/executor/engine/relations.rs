@@ -11,6 +11,11 @@ impl Engine {
     /// Targets whose goal may be another one now that the decision on `target` is.
     pub(super) fn related(&self, target: &Target) -> Vec<Target> {
         let Target::Cgroup { dir, resource } = target;
+        let beside = match resource {
+            Resource::CfsQuota => Resource::CfsBurst,
+            Resource::CpuIdle => Resource::CpuShares,
+            _ => return Vec::new(),
+        };
         let mut related: Vec<Target> = self
             .parts
             .ledger
@@ -18,16 +23,9 @@ impl Engine {
             .filter(|entry| entry.cause.as_ref() == Some(target))
             .map(|entry| entry.target.clone())
             .collect();
-        let beside = match resource {
-            Resource::CfsQuota => Some(Resource::CfsBurst),
-            Resource::CpuIdle => Some(Resource::CpuShares),
-            _ => None,
-        };
-        if let Some(beside) = beside {
-            let beside = Target::cgroup(dir, beside);
-            if self.plan.entries.contains_key(&beside) || self.parts.ledger.get(&beside).is_some() {
-                related.push(beside);
-            }
+        let beside = Target::cgroup(dir, beside);
+        if self.plan.entries.contains_key(&beside) || self.parts.ledger.get(&beside).is_some() {
+            related.push(beside);
         }
         if *resource == Resource::CfsQuota && self.may_be_class(target) {
             related.extend(self.quotas_beneath_that_flip(dir));

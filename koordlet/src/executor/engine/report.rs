@@ -42,8 +42,11 @@ impl Engine {
         if self.released {
             return (TargetState::Left, Some("everything was put back".to_owned()));
         }
-        if desired.decision == Decision::Leave {
-            return (TargetState::Left, None);
+        match (standing, &desired.decision) {
+            (_, Decision::Leave) | (Standing::Unseen, Decision::Release(_)) => {
+                return (TargetState::Left, None);
+            }
+            _ => {}
         }
         match standing {
             Standing::Held => (TargetState::Held, note()),

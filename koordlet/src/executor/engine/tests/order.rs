@@ -187,3 +187,23 @@ fn memory_and_swap_follow_each_other_in_both_directions() {
     }
     rig.no_refusal();
 }
+
+#[test]
+fn a_child_above_its_parent_is_tried_again_when_somebody_raises_the_parent() {
+    let mut rig = Rig::new(&["be/p1/c"]);
+    rig.kernel.set("be/p1", |group| group.quota = 100_000);
+    let plan = PlanOf::synced().hold("be/p1", Resource::CpuShares, shares(512)).hold(
+        "be/p1/c",
+        Resource::CfsQuota,
+        quota(200_000),
+    );
+    rig.apply(&plan, seconds(1));
+    for s in 2..40 {
+        rig.tick(seconds(s));
+    }
+    assert!(rig.state("be/p1/c", Resource::CfsQuota).1.contains("EINVAL"));
+    rig.kernel.take_refusals();
+    rig.foreign("be/p1", Resource::CfsQuota, "200000", seconds(41));
+    assert_eq!(rig.kernel.group("be/p1/c").quota, 200_000, "at once, not when the back-off ends");
+    rig.no_refusal();
+}
