@@ -143,12 +143,17 @@ fn hog_pod(name: &str, cpus: usize) -> PodManifest {
         .container("burn", &id, |container| container.batch(milli, 256 << 20))
 }
 
-/// The shares that a kubelet gives: two to best-effort, so that they only get what others leave. The demo shows what
-/// suppression adds to that.
+/// The shares that a kubelet gives: all of the node to kubepods, two to best-effort, so that they only get what others
+/// leave. The demo shows what suppression adds to that.
 fn as_the_kubelet_would(tree: &Tree, cpus: usize) -> Result<()> {
-    let burstable = 512 * cpus;
-    for (class, shares) in [(Class::BestEffort, 2), (Class::Burstable, burstable)] {
-        let dir = tree.class_dir(class);
+    let node = 1024 * cpus;
+    let dirs = [
+        (tree.root().to_owned(), node),
+        (tree.kubepods(), node),
+        (tree.class_dir(Class::Burstable), node / 2),
+        (tree.class_dir(Class::BestEffort), 2),
+    ];
+    for (dir, shares) in dirs {
         if tree.is_v2() {
             let weight = 1 + (shares - 2) * 9999 / 262_142;
             tree.write(Controller::Cpu, &dir, "cpu.weight", &weight.to_string())?;
