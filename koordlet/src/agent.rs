@@ -7,6 +7,7 @@
 
 mod decider;
 mod driver;
+mod inputs;
 mod notices;
 mod once;
 mod pace;
@@ -103,6 +104,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         ),
         None => None,
     };
+    if let Some(manifests) = &manifests {
+        inputs::show(&metrics, &manifests.updates());
+    }
     let world =
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
     notices::forward(&executor);

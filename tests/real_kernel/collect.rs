@@ -35,7 +35,7 @@ impl Sampled {
         let pod = format!("{}/pod1", tree.class_dir(Class::Burstable));
         let container = format!("{pod}/c1");
         let entry = PodEntry {
-            pod: Pod::default(),
+            pod: Pod::default().into(),
             uid: "1".into(),
             kube_qos: KubeQos::Burstable,
             qos: None,

@@ -108,7 +108,7 @@ impl World {
         self.writers.node.set(objects.node.clone());
         self.set_slo(objects);
         self.overrides = objects.topology.as_ref().map(|object| object.metadata.annotations.clone());
-        self.set_pods(objects.pods.values().map(|pod| Pod::clone(pod)));
+        self.set_pods(objects.pods.values().cloned());
         self.publish_topology();
     }
 
@@ -177,7 +177,7 @@ impl World {
         self.writers.slo.set(Arc::new(self.slo.slo().clone()));
     }
 
-    fn set_pods(&mut self, pods: impl Iterator<Item = Pod>) {
+    fn set_pods(&mut self, pods: impl Iterator<Item = Arc<Pod>>) {
         let (table, problems) = PodTable::build(pods, &self.naming, &self.writers.pods.get());
         for news in self.said.pods.news(problems.iter().map(|problem| chain(problem))) {
             tracing::warn!(what = news, "pod");

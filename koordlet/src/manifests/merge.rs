@@ -56,6 +56,7 @@ impl FileSet {
         let file = self.files.entry(name.to_owned()).or_default();
         let last = std::mem::replace(&mut file.objects, parsed.objects);
         file.is_bad = is_bad;
+        share_equal(&last, &mut file.objects);
         if !is_bad {
             return 0;
         }
@@ -103,6 +104,17 @@ impl FileSet {
     }
 }
 
+/// Takes over the former object where the new one is equal: what is unchanged stays where it is in memory.
+fn share_equal(last: &[Located], new: &mut [Located]) {
+    let last: BTreeMap<Identity, &Object> =
+        last.iter().map(|found| (found.object.identity(), &found.object)).collect();
+    for found in new {
+        if let Some(former) = last.get(&found.object.identity()).filter(|former| ***former == found.object) {
+            found.object = (*former).clone();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -136,6 +148,17 @@ mod tests {
         assert_eq!(names(&files), ["uno"]);
         files.remove("a.yaml");
         assert_eq!(files.join().0, ManifestUpdate { errors: 2, ..ManifestUpdate::default() });
+    }
+
+    #[test]
+    fn unchanged_objects_are_shared_with_the_last_version() {
+        let mut files = FileSet::default();
+        put(&mut files, "a.yaml", &(pod("one", "u1") + &pod("two", "u2")));
+        let before = files.join().0.objects;
+        put(&mut files, "a.yaml", &(pod("uno", "u1") + &pod("two", "u2")));
+        let after = files.join().0.objects;
+        assert!(!Arc::ptr_eq(&before.pods["u1"], &after.pods["u1"]));
+        assert!(Arc::ptr_eq(&before.pods["u2"], &after.pods["u2"]));
     }
 
     #[test]

@@ -258,7 +258,7 @@ mod tests {
                 dir: Some(dir.join(id).unwrap()),
             });
             let entry = PodEntry {
-                pod: Pod::default(),
+                pod: Pod::default().into(),
                 uid: uid.into(),
                 kube_qos: KubeQos::Guaranteed,
                 qos: None,

@@ -118,7 +118,7 @@ mod tests {
         let dir = |path| CgroupDir::new(path).unwrap();
         let metadata = ObjectMeta { name: "web".into(), namespace: "shop".into(), ..ObjectMeta::default() };
         let pod = PodEntry {
-            pod: Pod { metadata, ..Pod::default() },
+            pod: Arc::new(Pod { metadata, ..Pod::default() }),
             uid: "u-1".into(),
             kube_qos: KubeQos::Burstable,
             qos: None,

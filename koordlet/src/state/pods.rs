@@ -38,8 +38,8 @@ pub struct ContainerEntry {
 /// A pod with what follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodEntry {
-    /// The object.
-    pub pod: Pod,
+    /// The object, shared with its source.
+    pub pod: Arc<Pod>,
     /// UID, shared text.
     pub uid: Arc<str>,
     /// The Kubernetes class, which decides the directory.
@@ -91,11 +91,11 @@ pub enum PodError {
 impl PodEntry {
     /// Joins a pod with its directories and classes. A container with a bad id is without a directory; only
     /// a pod that has none itself is an error.
-    pub fn new(pod: Pod, naming: &Naming) -> Result<Self, PodError> {
-        Self::join(pod, naming, &mut Vec::new())
+    pub fn new(pod: impl Into<Arc<Pod>>, naming: &Naming) -> Result<Self, PodError> {
+        Self::join(pod.into(), naming, &mut Vec::new())
     }
 
-    fn join(pod: Pod, naming: &Naming, problems: &mut Vec<PodError>) -> Result<Self, PodError> {
+    fn join(pod: Arc<Pod>, naming: &Naming, problems: &mut Vec<PodError>) -> Result<Self, PodError> {
         let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         let kube_qos = pod.kube_qos();
         let uid: Arc<str> = cgroup_uid(&pod).into();
@@ -147,13 +147,14 @@ impl PodTable {
     /// is not in the object (`hooks_live`) is kept. Pods without a directory are left out and reported;
     /// containers without one are reported.
     pub fn build(
-        pods: impl IntoIterator<Item = Pod>,
+        pods: impl IntoIterator<Item: Into<Arc<Pod>>>,
         naming: &Naming,
         previous: &Self,
     ) -> (Self, Vec<PodError>) {
         let mut problems = Vec::new();
         let mut table = Self { pods: BTreeMap::new(), synced: true };
         for pod in pods {
+            let pod = pod.into();
             let last = previous.pods.get(cgroup_uid(&pod));
             match PodEntry::join(pod, naming, &mut problems) {
                 Err(problem) => problems.push(problem),

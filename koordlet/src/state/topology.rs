@@ -187,7 +187,7 @@ mod tests {
             pod.metadata.annotations.insert(keys::RESOURCE_STATUS.into(), (*status).into());
             let uid: Arc<str> = (*uid).into();
             let entry = PodEntry {
-                pod,
+                pod: pod.into(),
                 uid: Arc::clone(&uid),
                 kube_qos: KubeQos::Burstable,
                 qos: *qos,

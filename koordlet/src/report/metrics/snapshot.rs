@@ -7,7 +7,6 @@ use crate::api::keys::{BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY};
 use crate::api::pod::{Container, ResourceList};
 use crate::api::qos::KubeQos;
 use crate::state::hub::Readers;
-use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::NanoCpu;
 
@@ -96,7 +95,7 @@ fn containers(now: &Snapshot, unit: &str, list: fn(&Container) -> &ResourceList)
     let mut samples = Vec::new();
     for pod in now.pods.pods.values() {
         for entry in &pod.containers {
-            let (Some(id), Some(container)) = (&entry.id, spec_of(pod, entry)) else { continue };
+            let (Some(id), Some(container)) = (&entry.id, pod.spec(entry)) else { continue };
             for resource in EXTENDED {
                 let Some(quantity) = list(container).get(resource) else { continue };
                 let labels = vec![
@@ -113,12 +112,4 @@ fn containers(now: &Snapshot, unit: &str, list: fn(&Container) -> &ResourceList)
         }
     }
     samples
-}
-
-fn spec_of<'a>(pod: &'a PodEntry, entry: &ContainerEntry) -> Option<&'a Container> {
-    let spec = &pod.pod.spec;
-    match entry.kind {
-        ContainerKind::App => spec.containers.get(entry.index),
-        ContainerKind::Sidecar | ContainerKind::Init => spec.init_containers.get(entry.index),
-    }
 }

@@ -151,7 +151,7 @@ fn world() -> impl Strategy<Value = World> {
 
 /// The pod under a UID of its own.
 fn renamed(pod: PodEntry, index: usize) -> PodEntry {
-    let mut object = pod.pod;
+    let mut object = pod.pod.as_ref().clone();
     object.metadata.uid = format!("u{index}");
     let renamed = entry(serde_json::to_value(&object).unwrap());
     PodEntry { hooks_live: pod.hooks_live, ..renamed }

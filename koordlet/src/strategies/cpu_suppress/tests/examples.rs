@@ -228,7 +228,8 @@ fn a_known_container_is_claimed_before_its_directory_exists_and_a_finished_pod_i
     world.pod("late", Some(QosClass::Be), KubeQos::BestEffort, 0.0, "");
     world.pod("done", Some(QosClass::Be), KubeQos::BestEffort, 0.0, "");
     let table = Arc::make_mut(&mut world.snapshot.pods);
-    Arc::make_mut(table.pods.get_mut("done").unwrap()).pod.status.phase = "Succeeded".into();
+    let done = Arc::make_mut(table.pods.get_mut("done").unwrap());
+    Arc::make_mut(&mut done.pod).status.phase = "Succeeded".into();
     Arc::make_mut(&mut world.snapshot.tree).dirs.clear();
     let outcome = world.step(&mut quota_state(-1));
     let late = "kubepods/besteffort/podlate/c";

@@ -118,7 +118,7 @@ impl World {
         tree.dirs.insert(container.clone(), DirKind::Container);
         let uid: Arc<str> = uid.into();
         let entry = PodEntry {
-            pod,
+            pod: pod.into(),
             uid: Arc::clone(&uid),
             kube_qos,
             qos,
