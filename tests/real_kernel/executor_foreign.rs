@@ -141,3 +141,41 @@ fn a_static_pod_that_comes_back_under_its_path_is_another_one() -> Result<()> {
     repaired_after(&dirs.tree, &dirs.container, 50_000)?;
     Ok(())
 }
+
+/// Times that the executor's thread has gone to sleep.
+fn sleeps() -> Result<u64> {
+    let mut total = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        // Another thread of the test may end meanwhile.
+        let Ok(name) = fs::read_to_string(task.join("comm")) else { continue };
+        if name.trim() == "executor" {
+            let status = fs::read_to_string(task.join("status"))?;
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            total += line.context("no such line")?.trim().parse::<u64>()?;
+        }
+    }
+    Ok(total)
+}
+
+#[test]
+fn an_idle_executor_sleeps() -> Result<()> {
+    need!(offers::cgroups());
+    let dirs = Dirs::new()?;
+    let rig = Rig::start()?;
+    let mut plan = Plans::new();
+    for number in 0..50 {
+        let pod = format!("{}/podi{number}", dirs.class);
+        dirs.tree.make(&pod)?;
+        plan = plan.hold(&pod, Resource::CpuShares, shares(512))?;
+    }
+    rig.apply(&plan)?;
+    // What its own writes have to say is over by then.
+    sleep(Duration::from_millis(200));
+    let before = sleeps()?;
+    sleep(Duration::from_secs(3));
+    let woken = sleeps()? - before;
+    println!("an executor with 50 held targets woke {woken} times in 3 s");
+    ensure!(woken <= 3, "it woke {woken} times");
+    Ok(())
+}
