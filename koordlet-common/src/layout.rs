@@ -18,6 +18,7 @@ pub const HINT_COUNT: u32 = 8192;
 pub const FORGOTTEN: u64 = 1 << 63;
 
 /// Index of a cgroup's hint.
+#[expect(clippy::cast_possible_truncation, reason = "masked to fewer bits")]
 #[inline]
 pub const fn hint_index(id: u64) -> u32 {
     (id & (HINT_COUNT as u64 - 1)) as u32

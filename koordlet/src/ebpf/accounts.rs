@@ -35,11 +35,9 @@ struct Node {
     parent: Option<usize>,
     children: usize,
     state: State,
-    /// Charged to the group itself.
-    own: u64,
     /// Counted time of groups beneath it that are gone.
     buried: u64,
-    /// `own`, `buried` and all beneath.
+    /// Charged to the group itself, `buried`, and all beneath.
     counted: u64,
     /// `counted` at the sample before.
     before: u64,
@@ -127,14 +125,14 @@ impl Accounts {
     /// Takes over what the slots hold, and adds up the tree.
     pub fn fold(&mut self, slots: &[Slot]) {
         for node in self.nodes.iter_mut().flatten() {
-            node.own = 0;
+            node.counted = node.buried;
         }
         self.strangers.clear();
         for slot in slots {
             match self.owner(slot) {
                 Some(index) => {
                     if let Some(node) = self.node_mut(index) {
-                        node.own = node.own.saturating_add(slot.nanos);
+                        node.counted = node.counted.saturating_add(slot.nanos);
                     }
                 }
                 None => self.strangers.push(slot.id),
@@ -326,9 +324,6 @@ impl Accounts {
             order.sort_unstable_by(|a, b| b.cmp(a));
             self.order = order.into_iter().map(|(_, index)| index).collect();
         }
-        for node in self.nodes.iter_mut().flatten() {
-            node.counted = node.own.saturating_add(node.buried);
-        }
         for at in 0..self.order.len() {
             let Some(node) = self.order.get(at).and_then(|index| self.node(*index)) else { continue };
             let (counted, parent) = (node.counted, node.parent);
@@ -371,7 +366,6 @@ impl Node {
             parent: None,
             children: 0,
             state,
-            own: 0,
             buried: 0,
             counted: 0,
             before: 0,

@@ -7,38 +7,52 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// State of a `HashMap` keyed by paths.
 pub(crate) type PathHash = BuildHasherDefault<PathHasher>;
 
-/// Multiplies and folds eight bytes at a time.
+/// Multiplies and folds sixteen bytes at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PathHasher(u64);
 
-/// An odd number with its bits well mixed (2^64 divided by the golden ratio).
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Odd numbers with their bits well mixed: the golden ratio's and pi's.
+const MIX: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0x2439_86d3_1319_8a2f];
 
-impl PathHasher {
-    fn add(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word).wrapping_mul(u128::from(MIX));
-        let (high, low) = ((product >> 64) as u64, (product & u128::from(u64::MAX)) as u64);
-        self.0 = high ^ low.rotate_left(23);
-    }
+/// Both halves of the product, so that every bit of the result hangs on every bit of both words.
+fn fold(a: u64, b: u64) -> u64 {
+    let (high, low) = halves(u128::from(a) * u128::from(b));
+    high ^ low
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn halves(both: u128) -> (u64, u64) {
+    ((both >> 64) as u64, both as u64)
 }
 
 impl Hasher for PathHasher {
     fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.add(u64::from_le_bytes(*word));
+        let (pairs, rest) = bytes.as_chunks::<16>();
+        // Two chains side by side: one alone waits for each multiplication.
+        let (mut one, mut other) = (self.0 ^ bytes.len() as u64, MIX[1]);
+        for pair in pairs {
+            (one, other) = (other, fold_pair(one, *pair));
         }
-        let mut last = [0; 8];
+        let mut last = [0; 16];
         for (to, from) in last.iter_mut().zip(rest) {
             *to = *from;
         }
-        // The length tells a short rest from one with zeros at its end.
-        self.add(u64::from_le_bytes(last) ^ (bytes.len() as u64).rotate_left(56));
+        self.0 = fold_pair(fold(one ^ MIX[0], other.rotate_left(32) ^ MIX[1]), last);
+    }
+
+    fn write_u8(&mut self, byte: u8) {
+        // The end mark that follows every text.
+        self.0 = self.0.wrapping_add(u64::from(byte));
     }
 
     fn finish(&self) -> u64 {
         self.0
     }
+}
+
+fn fold_pair(state: u64, pair: [u8; 16]) -> u64 {
+    let (high, low) = halves(u128::from_le_bytes(pair));
+    fold(state ^ high ^ MIX[0], low ^ MIX[1])
 }
 
 #[cfg(test)]

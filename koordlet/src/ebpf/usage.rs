@@ -18,6 +18,7 @@ use super::reader::{UsageEvent, UsageFeed};
 use super::slots::{Slot, SlotTable};
 use super::usage_stats::{Count, UsageStats};
 use super::usage_tree::UsageTree;
+use crate::cgroup::held_file::ReadBuffer;
 use crate::cgroup::path::CgroupDir;
 use crate::node::file_usage::{FileCpuTime, UsageFile, UsageFiles};
 use crate::state::usage::CpuTime;
@@ -71,6 +72,7 @@ pub struct EbpfCpuTime {
     sources: UsageSources,
     accounts: Accounts,
     readings: Vec<Slot>,
+    buffer: ReadBuffer,
     pace: Pace,
     stats: Arc<UsageStats>,
     on_files: FileCpuTime,
@@ -97,6 +99,7 @@ impl EbpfCpuTime {
             sources,
             accounts: Accounts::default(),
             readings: Vec::new(),
+            buffer: ReadBuffer::default(),
             pace,
             stats,
             on_files,
@@ -119,15 +122,15 @@ impl EbpfCpuTime {
     /// Compares a directory with its file, between two reads of it; a difference is corrected and counted.
     /// Gives the nanoseconds by which the figure was corrected; `None` if the directory is gone.
     pub fn verify(&mut self, dir: &CgroupDir) -> Option<i128> {
-        let file = self.sources.files.open(dir).ok()?;
+        let file = self.sources.files.open(dir)?;
         let id = self.accounts.id(dir).filter(|id| *id == file.id)?;
         let mut correction = 0;
         // A charge may land between the two sides: only what is seen twice is a difference.
         for _ in 0..2 {
-            let low = file.read().ok()?.0;
+            let low = self.sources.files.read(&file, &mut self.buffer)?.0;
             self.fold();
             let figure = self.accounts.figure(id)?;
-            let high = file.read().ok()?.0;
+            let high = self.sources.files.read(&file, &mut self.buffer)?.0;
             if figure.saturating_add(TOLERANCE) >= low && figure <= high.saturating_add(TOLERANCE) {
                 return Some(0);
             }
@@ -178,7 +181,7 @@ impl EbpfCpuTime {
     /// Sets the figures of `dirs` to what their files say now.
     fn rebase(&mut self, dirs: &[CgroupDir]) {
         for dir in dirs {
-            let Ok(file) = self.sources.files.open(dir) else { continue };
+            let Some(file) = self.sources.files.open(dir) else { continue };
             if self.accounts.id(dir) == Some(file.id) {
                 self.rebase_one(&file);
             }
@@ -191,7 +194,7 @@ impl EbpfCpuTime {
         for _ in 0..TRIES {
             self.fold();
             let before = self.accounts.figure(file.id);
-            let Ok(read) = file.read() else { return };
+            let Some(read) = self.sources.files.read(file, &mut self.buffer) else { return };
             self.fold();
             let quiet = self.accounts.figure(file.id) == before;
             self.accounts.set_base(file.id, read.0);
@@ -293,7 +296,10 @@ impl EbpfCpuTime {
             .cloned()
             .collect();
         let mut dirs = HashSet::new();
-        for unit in units.into_iter().filter(|unit| self.lags(unit)) {
+        for unit in units {
+            if !self.lags(&unit) {
+                continue;
+            }
             if names_a_pod(unit.name()) {
                 let inside = self.accounts.live_groups().map(|(_, dir)| dir).filter(|dir| unit.contains(dir));
                 dirs.extend(inside.cloned());
@@ -312,11 +318,11 @@ impl EbpfCpuTime {
     }
 
     /// Whether the file is ahead of the figure.
-    fn lags(&self, dir: &CgroupDir) -> bool {
-        let read = self.sources.files.open(dir).and_then(|file| Ok((file.id, file.read()?)));
-        read.is_ok_and(|(id, file)| {
-            self.accounts.figure(id).is_some_and(|figure| figure.saturating_add(TOLERANCE) < file.0)
-        })
+    fn lags(&mut self, dir: &CgroupDir) -> bool {
+        let Some(file) = self.sources.files.open(dir) else { return false };
+        let read = self.sources.files.read(&file, &mut self.buffer);
+        let figure = self.accounts.figure(file.id);
+        figure.zip(read).is_some_and(|(figure, read)| figure.saturating_add(TOLERANCE) < read.0)
     }
 
     fn verify_next(&mut self, now: Nanos) {

@@ -4,18 +4,18 @@
 //! time of open, read and close. One is dropped with its directory: the kernel answers ENODEV from then on.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
+use crate::cgroup::held_file::{HeldFile, ReadBuffer};
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::{Controller, Resource};
 use crate::state::usage::CpuTime;
 use crate::units::Nanos;
 
-/// Opens the CPU time files of directories.
+/// Opens and reads the CPU time files of directories.
 #[derive(Clone, Debug)]
 pub struct UsageFiles {
     layout: Arc<Layout>,
@@ -24,7 +24,7 @@ pub struct UsageFiles {
 /// The open CPU time file of one directory.
 #[derive(Debug)]
 pub struct UsageFile {
-    file: File,
+    file: HeldFile,
     /// Cgroup id of the directory when it was opened.
     pub id: u64,
 }
@@ -35,43 +35,23 @@ impl UsageFiles {
         Self { layout }
     }
 
-    /// Opens a directory's file.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no such directory.
-    pub fn open(&self, dir: &CgroupDir) -> io::Result<UsageFile> {
-        let place =
-            self.layout.effective_file(dir, Resource::CpuUsage).and_then(|loc| self.layout.path(&loc));
-        let path = place.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "no CPU accounting"))?;
-        let file = File::open(&path)?;
-        let id = self.id(dir)?;
-        Ok(UsageFile { file, id })
+    /// Opens a directory's file; `None` if there is no such directory, or it cannot be read (said in the log).
+    pub fn open(&self, dir: &CgroupDir) -> Option<UsageFile> {
+        let file = self.layout.open(dir, Resource::CpuUsage);
+        let file = file.inspect_err(|error| tracing::warn!(%error, "no CPU time from a file")).ok()??;
+        let root = self.layout.hierarchy_root(Controller::Cpuacct)?;
+        let id = std::fs::metadata(root.join(dir.as_str())).ok()?.ino();
+        Some(UsageFile { file, id })
     }
 
-    /// Cgroup id of a directory in the usage hierarchy.
-    pub fn id(&self, dir: &CgroupDir) -> io::Result<u64> {
-        let root = self.layout.hierarchy_root(Controller::Cpuacct).ok_or(io::ErrorKind::Unsupported)?;
-        Ok(std::fs::metadata(root.join(dir.as_str()))?.ino())
+    /// Reads an open file, collection.md 3.7; `None` if its directory is gone.
+    pub fn read(&self, file: &UsageFile, buffer: &mut ReadBuffer) -> Option<Nanos> {
+        let text = file.file.read(buffer).and_then(|text| match text {
+            Some(text) => self.layout.parse_cpu_time(text).map(Some).map_err(io::Error::other),
+            None => Ok(None),
+        });
+        text.inspect_err(|error| tracing::warn!(%error, "no CPU time from a file")).ok()?
     }
-}
-
-impl UsageFile {
-    /// Reads it.
-    pub fn read(&self) -> io::Result<Nanos> {
-        let mut buffer = [0; 1024];
-        let length = self.file.read_at(&mut buffer, 0)?;
-        let text = buffer.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
-        cpu_time(text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no CPU time in the file"))
-    }
-}
-
-/// CPU time of the file's text, collection.md 3.7: a number of nanoseconds, or a `usage_usec` line.
-fn cpu_time(text: &str) -> Option<Nanos> {
-    if let Ok(nanos) = text.trim().parse() {
-        return Some(Nanos(nanos));
-    }
-    let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-    Some(Nanos(micros.trim().parse::<u64>().ok()?.saturating_mul(1000)))
 }
 
 /// [`CpuTime`] from files. Which directories are sampled follows from which are asked for.
@@ -81,6 +61,7 @@ pub struct FileCpuTime {
     entries: HashMap<CgroupDir, Entry>,
     held: usize,
     capacity: usize,
+    buffer: ReadBuffer,
     /// Number of the present sample.
     sample: u64,
 }
@@ -100,7 +81,7 @@ const FORGET_AFTER: u64 = 3;
 impl FileCpuTime {
     /// Keeps at most `capacity` descriptors.
     pub fn new(files: UsageFiles, capacity: usize) -> Self {
-        Self { files, entries: HashMap::new(), held: 0, capacity, sample: 0 }
+        Self { files, entries: HashMap::new(), held: 0, capacity, buffer: ReadBuffer::default(), sample: 0 }
     }
 
     /// Number of descriptors kept.
@@ -109,38 +90,35 @@ impl FileCpuTime {
     }
 
     fn read_anew(&mut self, dir: &CgroupDir) -> Option<Entry> {
-        let file = self.files.open(dir).ok()?;
-        let (total, id) = (file.read().ok()?, file.id);
+        let file = self.files.open(dir)?;
+        let (total, id) = (self.files.read(&file, &mut self.buffer)?, file.id);
         let file = (self.held < self.capacity).then_some(file);
         self.held += usize::from(file.is_some());
         Some(Entry { file, id, total, asked: self.sample })
     }
 
     /// Reads an entry again; false if its directory is gone.
-    fn refresh(files: &UsageFiles, dir: &CgroupDir, entry: &mut Entry) -> bool {
+    fn refresh(files: &UsageFiles, dir: &CgroupDir, entry: &mut Entry, buffer: &mut ReadBuffer) -> bool {
         let read = match &entry.file {
-            Some(file) => file.read(),
-            None => files.open(dir).and_then(|file| {
-                if file.id == entry.id { file.read() } else { Err(io::ErrorKind::NotFound.into()) }
-            }),
-        };
-        match read {
-            Ok(total) => {
-                entry.total = entry.total.max(total);
-                true
+            Some(file) => files.read(file, buffer),
+            None => {
+                files.open(dir).filter(|file| file.id == entry.id).and_then(|file| files.read(&file, buffer))
             }
-            Err(_) => false,
+        };
+        if let Some(total) = read {
+            entry.total = entry.total.max(total);
         }
+        read.is_some()
     }
 }
 
 impl CpuTime for FileCpuTime {
     fn sample(&mut self) {
         self.sample += 1;
-        let (sample, files) = (self.sample, &self.files);
+        let (sample, files, buffer) = (self.sample, &self.files, &mut self.buffer);
         let mut closed = 0;
         self.entries.retain(|dir, entry| {
-            let keep = sample - entry.asked <= FORGET_AFTER && Self::refresh(files, dir, entry);
+            let keep = sample - entry.asked <= FORGET_AFTER && Self::refresh(files, dir, entry, buffer);
             closed += usize::from(!keep && entry.file.is_some());
             keep
         });
@@ -182,15 +160,6 @@ mod tests {
 
     fn reader(root: &Path, capacity: usize) -> FileCpuTime {
         FileCpuTime::new(UsageFiles::new(Arc::new(Layout::of_folder(root).unwrap())), capacity)
-    }
-
-    #[test]
-    fn both_formats_give_nanoseconds() {
-        assert_eq!(cpu_time("123456789\n"), Some(Nanos(123_456_789)));
-        assert_eq!(cpu_time("usage_usec 12\nuser_usec 5\n"), Some(Nanos(12_000)));
-        assert_eq!(cpu_time("user_usec 5\n"), None);
-        assert_eq!(cpu_time("usage_usec -1\n"), None);
-        assert_eq!(cpu_time(""), None);
     }
 
     #[test]
