@@ -25,10 +25,11 @@ use self::run_loop::{Effects, RunLoop, Senses};
 use self::world::World;
 use crate::cgroup::layout::{Layout, LayoutError};
 use crate::cgroup::path::CgroupDirError;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::sensors::{self, SensorConfig, SensorError};
 use crate::executor::{self, Executor, ExecutorConfig, ExecutorError};
+use crate::host::roots::Roots;
 use crate::manifests::directory::ManifestDirectory;
 use crate::report::admin::AdminAsk;
 use crate::report::metrics::Metrics;
@@ -75,7 +76,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         run_dir: config.run_dir.clone(),
         proc: config.roots.proc.clone(),
         dry_run: config.dry_run,
-        host_root: None,
+        host_root: host_root(&config),
     })?;
     let executor = Arc::new(executor);
     let (writers, readers) = hub();
@@ -114,7 +115,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
     let effects = Effects { executor: Arc::clone(&executor), metrics };
-    let mut run_loop = RunLoop::new(&config, layout, world, readers, senses, effects);
+    let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}
         () = &mut stop => {}
@@ -126,6 +127,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         executor.stop(config.restore_on_exit).await;
     }
     Ok(())
+}
+
+/// In a DaemonSet's pod the host's cgroups are mounted elsewhere; what is shown are the host's paths.
+pub fn host_root(config: &Config) -> Option<(PathBuf, PathBuf)> {
+    let host = Roots::host().cgroup;
+    (config.mode == Mode::DaemonSet).then(|| (config.roots.cgroup.clone(), host))
 }
 
 /// Has the executor answer what the admin socket asks, whatever the loop is waiting for.

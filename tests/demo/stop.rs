@@ -8,8 +8,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 pub(crate) struct StopSignals(SignalFd);
 
 impl StopSignals {
-    /// From now on the signals wait to be asked for. To be called before any thread starts. Children get a clean
-    /// mask: the standard library resets it.
+    /// From now on the signals wait to be asked for. To be called before any thread starts. Children inherit
+    /// that; the agent clears its mask itself.
     pub(crate) fn catch() -> Result<Self> {
         let mut signals = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {

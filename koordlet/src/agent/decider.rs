@@ -129,10 +129,11 @@ impl Decider {
 
     fn take(&mut self, outcome: SuppressOutcome) {
         for condition in outcome.notices {
-            match condition {
+            if matches!(condition, Condition::Missing(_)) {
                 // Every start has these, until all sources have delivered.
-                Condition::Missing(_) => tracing::info!(%condition, "CPU suppression"),
-                _ => tracing::warn!(%condition, "CPU suppression"),
+                tracing::info!(%condition, "CPU suppression");
+            } else {
+                tracing::warn!(%condition, "CPU suppression");
             }
         }
         self.figures = outcome.figures.or(self.figures.take());

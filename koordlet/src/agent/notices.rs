@@ -8,9 +8,10 @@ pub(super) fn forward(executor: &Executor) {
     tokio::spawn(async move {
         while let Some(notice) = notices.recv().await {
             let (kind, target, text) = (notice.kind, notice.target, notice.text);
-            match kind {
-                NoticeKind::ForeignWrite => tracing::info!(?kind, target, "{text}"),
-                _ => tracing::warn!(?kind, target, "{text}"),
+            if kind == NoticeKind::ForeignWrite {
+                tracing::info!(?kind, target, "{text}");
+            } else {
+                tracing::warn!(?kind, target, "{text}");
             }
         }
     });

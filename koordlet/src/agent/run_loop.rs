@@ -69,7 +69,7 @@ impl RunLoop {
     /// Everything in place; nothing happens before `run`.
     pub(super) fn new(
         config: &Config,
-        layout: Arc<Layout>,
+        layout: &Arc<Layout>,
         world: World,
         readers: Readers,
         senses: Senses,
@@ -88,7 +88,7 @@ impl RunLoop {
             collect_interval: nanos(config.collect_interval),
         };
         let suppress = present_limits(&world);
-        let collector = Collector::new(&config.roots.proc, Arc::clone(&layout), Scale::of_this_machine());
+        let collector = Collector::new(&config.roots.proc, Arc::clone(layout), Scale::of_this_machine());
         Self {
             decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
             world,

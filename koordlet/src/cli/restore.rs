@@ -37,7 +37,7 @@ fn offline(config: &Config) -> anyhow::Result<crate::executor::RestoreReport> {
         run_dir: config.run_dir.clone(),
         proc: config.roots.proc.clone(),
         dry_run: config.dry_run,
-        host_root: None,
+        host_root: crate::agent::host_root(config),
     })?)
 }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use nix::sys::signal::SigSet;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -24,6 +25,8 @@ pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
     for notice in &config.notices {
         warn!("{notice}");
     }
+    // Whoever started the agent may have left signals blocked; then nothing but SIGKILL would stop it.
+    SigSet::empty().thread_set_mask().context("the signal mask cannot be cleared")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

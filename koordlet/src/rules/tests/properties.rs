@@ -139,7 +139,7 @@ fn world() -> impl Strategy<Value = World> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (pods, amount(&["0.80", "1.00", "1.20", "1.5", "5.00"]), suppress, flags).prop_map(
         |(pods, ratio, suppress, (normalization, batch, bounded, policy_seen))| World {
-            pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(pod, index))),
+            pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(&pod, index))),
             ratio,
             suppress,
             gates: RuleGates { cpu_normalization: normalization, batch_resource: batch },
@@ -150,7 +150,7 @@ fn world() -> impl Strategy<Value = World> {
 }
 
 /// The pod under a UID of its own.
-fn renamed(pod: PodEntry, index: usize) -> PodEntry {
+fn renamed(pod: &PodEntry, index: usize) -> PodEntry {
     let mut object = pod.pod.as_ref().clone();
     object.metadata.uid = format!("u{index}");
     let renamed = entry(serde_json::to_value(&object).unwrap());
