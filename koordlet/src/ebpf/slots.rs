@@ -94,6 +94,11 @@ impl SlotTable {
         true
     }
 
+    /// Whether a cgroup is in the hash: a late charge may have entered a forgotten one again.
+    pub fn knows(&self, id: u64) -> bool {
+        self.ids.get(&id, 0).is_ok()
+    }
+
     /// Clears a forgotten slot and makes it free. Its figure must have been taken over before.
     pub fn release(&mut self, number: u32) {
         for row in self.time.words().chunks_exact(self.slots) {

@@ -226,6 +226,13 @@ impl EbpfCpuTime {
             }
         }
         for id in self.accounts.to_bury(now, nanos(self.pace.forgotten)) {
+            // Charged once more since: its new slot has to wait as well.
+            if self.sources.table.knows(id) {
+                if self.sources.table.forget(id) {
+                    self.accounts.forgotten(id, now);
+                }
+                continue;
+            }
             for slot in self.accounts.bury(id) {
                 self.sources.table.release(slot);
             }
