@@ -26,8 +26,8 @@ pub fn run(config: &Config, output: Output) -> anyhow::Result<ExitCode> {
         Output::Text => describe(&report)?,
     };
     super::answer(&text)?;
-    let failed = list(&report, "failed").is_empty();
-    Ok(if failed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let all_back = list(&report, "failed").is_empty();
+    Ok(if all_back { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn offline(config: &Config) -> anyhow::Result<crate::executor::RestoreReport> {
