@@ -42,7 +42,8 @@ impl Load {
             Work::Duty { percent } => command.args(["duty", &percent.to_string()]),
             Work::Sleep => command.arg("sleep"),
         };
-        command.args(tree.procs_files(dir)).stdin(Stdio::null());
+        // It ends with its stdin, and so with this process however that ends.
+        command.args(tree.procs_files(dir)).stdin(Stdio::piped());
         Self::spawn(&mut command)
     }
 

@@ -1,17 +1,15 @@
 //! `kit-load`: the processes that tests, the bench and the demo put into their cgroups.
 //!
 //! `kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]...`: joins the groups, prints
-//! `ready`, works until killed. It ends by itself when its parent does, so that a killed test leaves no busy process.
+//! `ready`, works until killed. It ends with its stdin, and so with its parent: a killed test leaves no busy process.
 
 mod serve;
 mod work;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -47,8 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
             "usage: kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]..."
         ),
     }
-    until_orphaned();
-    Ok(())
+    until_orphaned()
 }
 
 /// Moves this process into each group, then says so. `0` means the writer itself.
@@ -62,9 +59,9 @@ fn join(groups: &[&str]) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn until_orphaned() {
-    let parent = parent_id();
-    while parent_id() == parent {
-        thread::sleep(Duration::from_millis(200));
-    }
+/// Waits without a single wake-up: the parent holds the other end of stdin, and never writes.
+fn until_orphaned() -> Result<()> {
+    let mut stdin = std::io::stdin().lock();
+    std::io::copy(&mut stdin, &mut std::io::sink()).context("reading stdin")?;
+    Ok(())
 }
