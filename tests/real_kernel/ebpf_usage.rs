@@ -156,6 +156,28 @@ fn slots_serve_one_container_after_another() -> Result<()> {
 }
 
 #[test]
+fn groups_that_never_ran_are_forgotten_like_the_others() -> Result<()> {
+    need!(offers_ebpf());
+    let tree = Tree::with_driver(Driver::Cgroupfs)?;
+    let background = Background::new()?;
+    let mut config = config(&tree)?;
+    config.pace = QUICK;
+    let mut sensors = sensors(&background, &config)?;
+    tree.make(&pod(&tree, 1))?;
+    for number in 0..20 {
+        let path = container(&tree, 1, &format!("c{number}"));
+        tree.make(&path)?;
+        tree.remove(&path)?;
+    }
+    let buried = kit::until(Duration::from_secs(20), || {
+        sensors.cpu_time.sample();
+        sensors.handle.usage().is_some_and(|usage| usage.get(Count::Buried) >= 20)
+    });
+    ensure!(buried, "{:?} burials", sensors.handle.usage().map(|usage| usage.get(Count::Buried)));
+    Ok(())
+}
+
+#[test]
 fn a_static_pod_under_the_same_path_starts_anew() -> Result<()> {
     need!(offers_ebpf());
     let tree = Tree::with_driver(Driver::Cgroupfs)?;

@@ -77,12 +77,14 @@ impl SlotTable {
         }
     }
 
-    /// Takes a dead cgroup's id out of the hash and off the hints: no charge finds the slot any more. The slot keeps its figure
-    /// until [`release`](Self::release), which has to come a while later, when no program still runs with it.
+    /// Takes a dead cgroup's id out of the hash and off the hints: no charge finds the slot any more. The slot
+    /// keeps its figure until [`release`](Self::release), which has to come a while later, when no program still runs with it.
     /// False if it could not be done now.
     pub fn forget(&mut self, id: u64) -> bool {
         match self.ids.remove(&id) {
-            Ok(()) | Err(MapError::KeyNotFound) => {}
+            Ok(()) => {}
+            // Most cgroups come and go without ever having run.
+            Err(error) if is_absent(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, id, "a dead cgroup stays in the usage map for now");
                 return false;
@@ -112,5 +114,14 @@ impl SlotTable {
         if let Err(error) = self.free.push(number, 0) {
             tracing::warn!(%error, slot = number, "a slot of the usage map is lost");
         }
+    }
+}
+
+/// Whether a map has no such key: a look-up says so by itself, a removal hands on the kernel's ENOENT.
+fn is_absent(error: &MapError) -> bool {
+    match error {
+        MapError::KeyNotFound => true,
+        MapError::SyscallError(call) => call.io_error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
     }
 }
