@@ -45,12 +45,18 @@ pub(crate) const SCRIPT: &[Phase] = &[
 impl Phase {
     /// What to call it.
     pub(crate) fn title(self) -> String {
-        let agent = match self.enforcement {
-            Enforcement::Absent => "no agent",
-            Enforcement::On => "enforced",
-            Enforcement::SwitchedOff => "policy off",
-        };
-        format!("{agent}, LS load {}", self.demand.text())
+        format!("{}, LS load {}", self.enforcement.text(), self.demand.text())
+    }
+}
+
+impl Enforcement {
+    /// In two words.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Absent => "no agent",
+            Self::On => "enforced",
+            Self::SwitchedOff => "policy off",
+        }
     }
 }
 

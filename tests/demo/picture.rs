@@ -76,11 +76,11 @@ fn picture(record: &Record, verdict: &Verdict) -> Result<String> {
     Ok(svg)
 }
 
-/// Phases as coloured bands; titles above the first panel would collide, so they stand inside, in two rows.
+/// Phases as coloured bands: the agent's part once for all phases that share it, the load in each.
 fn bands(svg: &mut String, samples: &[Sample], x: &impl Fn(f64) -> f64, top: f64) -> Result<()> {
-    let chunks = samples.chunk_by(|a, b| a.phase.title() == b.phase.title());
     let mut begin = 0.0;
-    for (index, chunk) in chunks.enumerate() {
+    let mut before = None;
+    for chunk in samples.chunk_by(|a, b| a.phase.title() == b.phase.title()) {
         let Some((phase, end)) = chunk.last().map(|last| (last.phase, last.at.as_secs_f64())) else {
             continue;
         };
@@ -92,15 +92,20 @@ fn bands(svg: &mut String, samples: &[Sample], x: &impl Fn(f64) -> f64, top: f64
         let (from, width) = (x(begin), x(end) - x(begin));
         writeln!(
             svg,
-            r#"<rect x="{from:.1}" y="{top}" width="{width:.1}" height="{PANEL}" fill="{color}"/>"#
+            r##"<rect x="{from:.1}" y="{top}" width="{width:.1}" height="{PANEL}" fill="{color}" stroke="#fff"/>"##
         )?;
-        let row = top + 12.0 + (index % 2) as f64 * 13.0;
-        writeln!(
-            svg,
-            r##"<text x="{:.1}" y="{row}" font-size="10" fill="#566573">{}</text>"##,
-            from + 3.0,
-            phase.title()
-        )?;
+        let mut label = |row: f64, text: &str| {
+            writeln!(
+                svg,
+                r##"<text x="{:.1}" y="{}" font-size="10" fill="#566573">{text}</text>"##,
+                from + 3.0,
+                top + row
+            )
+        };
+        if before.replace(phase.enforcement) != Some(phase.enforcement) {
+            label(12.0, phase.enforcement.text())?;
+        }
+        label(25.0, &format!("load {}", phase.demand.text()))?;
         begin = end;
     }
     Ok(())
