@@ -9,16 +9,29 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::log_bounds::{Lines, PerPlace, cut};
 use crate::config::Output;
 
 /// Sends all log lines from `level` up to stderr from now on. May be called once.
 pub(super) fn init(level: Level, output: Output) -> anyhow::Result<()> {
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr);
+    let log = tracing_subscriber::fmt().with_max_level(level);
     let set = match output {
-        Output::Text => log.with_ansi(wants_colour()).with_target(false).try_init(),
-        Output::Json => log.with_ansi(false).event_format(JsonLines).try_init(),
+        Output::Text => {
+            let colour = wants_colour();
+            let log = log.with_ansi(colour).with_target(false);
+            log.with_writer(move || Lines::new(io::stderr(), colour))
+                .finish()
+                .with(PerPlace::new())
+                .try_init()
+        }
+        Output::Json => {
+            let log = log.with_ansi(false).event_format(JsonLines).with_writer(io::stderr);
+            log.finish().with(PerPlace::new()).try_init()
+        }
     };
     set.map_err(|error| anyhow::anyhow!("the log cannot be set up: {error}"))
 }
@@ -57,11 +70,11 @@ struct Fields(Map<String, Value>);
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+        self.0.insert(field.name().to_owned(), cut(&format!("{value:?}")).into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.insert(field.name().to_owned(), value.into());
+        self.0.insert(field.name().to_owned(), cut(value).into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod explain;
 pub mod inspect;
 mod log;
+mod log_bounds;
 pub mod restore;
 pub mod run;
 

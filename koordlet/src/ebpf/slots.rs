@@ -125,3 +125,22 @@ fn is_absent(error: &MapError) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use aya::sys::SyscallError;
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_not_there_is_told_from_a_failure() {
+        let said = |errno| {
+            let call = "bpf_map_delete_elem";
+            MapError::SyscallError(SyscallError { call, io_error: Error::from_raw_os_error(errno) })
+        };
+        assert!(is_absent(&said(libc::ENOENT)) && is_absent(&MapError::KeyNotFound));
+        assert!(!is_absent(&said(libc::EBUSY)) && !is_absent(&said(libc::EPERM)));
+    }
+}

@@ -87,7 +87,6 @@ fn tell_damage(damage: &Damage, run_dir: &Path, stats: &ExecutorStats, sender: &
     count(&stats.ledger_damage);
     let kept = damage.kept_as.as_ref().map_or("nowhere".to_owned(), |path| path.display().to_string());
     let text = format!("{} damaged lines ({}) were set aside as {kept}", damage.lines, damage.what);
-    tracing::warn!(run_dir = %run_dir.display(), "ledger: {text}");
     sender.send(Notice {
         kind: NoticeKind::LedgerDamaged,
         target: run_dir.join(super::ledger::FILE).display().to_string(),

@@ -284,8 +284,7 @@ impl Engine {
         self.refused.insert(target.clone());
         self.make_due(target, retry_at);
         if new {
-            tracing::warn!(%target, "{text}; tried again with back-off");
-            self.notify(NoticeKind::Refused, target, text);
+            self.notify(NoticeKind::Refused, target, format!("{text}; tried again with back-off"));
         }
     }
 

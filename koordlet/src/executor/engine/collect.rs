@@ -136,7 +136,6 @@ impl Engine {
                          writes there are seen by the re-check once a minute",
                         answer(&error)
                     );
-                    tracing::warn!(dir = %place.dir, "{text}");
                     self.notify(NoticeKind::Unwatched, target, text);
                 }
             }

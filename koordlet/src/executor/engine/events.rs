@@ -202,8 +202,7 @@ impl Engine {
             self.notify(NoticeKind::Contended, target, format!("{said}, again; put right in 10 s"));
         }
         if verdict.log {
-            tracing::warn!(%target, "{said}; put right");
-            self.notify(NoticeKind::ForeignWrite, target, said);
+            self.notify(NoticeKind::ForeignWrite, target, format!("{said}; put right"));
         }
     }
 }

@@ -123,7 +123,6 @@ impl Engine {
         for target in late {
             count(&self.parts.stats.overdue);
             let text = format!("the kernel has been at it for more than {} s", DEADLINE.0 / 1_000_000_000);
-            tracing::warn!(%target, "{text}");
             self.stand(&target, Standing::Waiting(text.clone()));
             self.notify(NoticeKind::Overdue, &target, text);
         }
