@@ -14,7 +14,7 @@ use crate::error_chain::chain;
 use crate::rules::{RuleGates, RuleNotice, Rules};
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
-use crate::strategies::cpu_suppress::state::{Condition, SuppressState};
+use crate::strategies::cpu_suppress::state::{Condition, Held, SuppressState};
 use crate::strategies::cpu_suppress::{
     Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
 };
@@ -29,7 +29,37 @@ pub(super) struct Decider {
     be_dir: CgroupDir,
     semantics: Semantics,
     plan: Arc<Plan>,
+    planned: Option<Planned>,
     refused: Once,
+}
+
+/// What the last plan was made from. Snapshots are shared and only replaced by different ones, so that comparing
+/// their addresses tells whether anything is new. Usage is not part of it: only suppression looks at that.
+struct Planned {
+    snapshot: Snapshot,
+    held: Option<Held>,
+    decided: bool,
+}
+
+impl Planned {
+    fn is_from(&self, snapshot: &Snapshot, held: Option<&Held>, decided: bool) -> bool {
+        let Snapshot { node, pods, slo, topology, tree, usage: _ } = &self.snapshot;
+        same(node.as_ref(), snapshot.node.as_ref())
+            && same(topology.as_ref(), snapshot.topology.as_ref())
+            && Arc::ptr_eq(pods, &snapshot.pods)
+            && Arc::ptr_eq(slo, &snapshot.slo)
+            && Arc::ptr_eq(tree, &snapshot.tree)
+            && self.held.as_ref() == held
+            && self.decided == decided
+    }
+}
+
+fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 impl Decider {
@@ -49,6 +79,7 @@ impl Decider {
             be_dir,
             semantics,
             plan: Arc::default(),
+            planned: None,
             refused: Once::default(),
         }
     }
@@ -77,6 +108,12 @@ impl Decider {
 
     /// The plan for the world as it is, or `None` if it is the same as the last one.
     pub(super) fn plan(&mut self, snapshot: &Snapshot) -> Option<Arc<Plan>> {
+        let (held, decided) = (self.suppress.held.clone(), self.suppress.decided);
+        let planned = self.planned.as_ref();
+        if planned.is_some_and(|planned| planned.is_from(snapshot, held.as_ref(), decided)) {
+            return None;
+        }
+        self.planned = Some(Planned { snapshot: snapshot.clone(), held, decided });
         self.observe(snapshot);
         let mut claims: Vec<Claim> = self.rules.claims(snapshot);
         claims.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));

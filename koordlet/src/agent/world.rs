@@ -39,6 +39,7 @@ pub(super) struct World {
     metrics: Arc<Metrics>,
     slo: SloMerger,
     tree: TreeKeeper<Classify>,
+    tree_changed: bool,
     cpus: Vec<CpuInfo>,
     kubelet: KubeletFacts,
     overrides: Option<BTreeMap<String, String>>,
@@ -77,6 +78,7 @@ impl World {
             metrics,
             slo: SloMerger::default(),
             tree: TreeKeeper::new(classify),
+            tree_changed: true,
             cpus: Vec::new(),
             kubelet: KubeletFacts::default(),
             overrides: None,
@@ -114,16 +116,20 @@ impl World {
 
     /// Takes one event of a cgroup directory; whether the tree is another one now.
     pub(super) fn cgroup_event(&mut self, event: &CgroupEvent) -> bool {
-        match self.tree.apply(event) {
+        let changed = match self.tree.apply(event) {
             TreeChange::None => false,
             TreeChange::Appeared | TreeChange::Vanished => true,
             TreeChange::Rescan => self.rescan(),
-        }
+        };
+        self.tree_changed |= changed;
+        changed
     }
 
-    /// Hands the tree to the readers.
-    pub(super) fn publish_tree(&self) {
-        self.writers.tree.set(Arc::new(self.tree.tree().clone()));
+    /// Hands the tree to the readers, if it is another one than the last time.
+    pub(super) fn publish_tree(&mut self) {
+        if std::mem::take(&mut self.tree_changed) {
+            self.writers.tree.set(Arc::new(self.tree.tree().clone()));
+        }
     }
 
     /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
