@@ -45,6 +45,9 @@ pub enum AgentError {
     /// The executor.
     #[error("cannot start the executor")]
     Executor(#[from] ExecutorError),
+    /// The executor's thread is gone: another agent took the run directory, or it failed.
+    #[error("the executor ended by itself: nothing is enforced any more")]
+    ExecutorEnded,
     /// The sensors.
     #[error("cannot start the sensors")]
     Sensors(#[from] SensorError),
@@ -88,6 +91,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
 
     let naming = tokio::select! {
         naming = driver::wait(&config, &layout) => naming?,
+        () = executor.ended() => return Err(AgentError::ExecutorEnded),
         () = &mut stop => return Ok(()),
     };
     let watched = WatchedDirs::new([naming.kubepods().clone()]);
@@ -118,6 +122,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}
+        () = executor.ended() => return Err(AgentError::ExecutorEnded),
         () = &mut stop => {}
     }
     drop((run_loop, manifests, servers, handle));

@@ -119,27 +119,6 @@ fn fifty_busy_containers_agree_with_their_files_through_death_and_nesting() -> R
 }
 
 #[test]
-fn accounts_of_groups_that_never_ran_are_closed_too() -> Result<()> {
-    need!(offers_ebpf());
-    let tree = Tree::with_driver(Driver::Cgroupfs)?;
-    let background = Background::new()?;
-    let mut config = config(&tree)?;
-    config.pace = QUICK;
-    let mut sensors = sensors(&background, &config)?;
-    let usage = sensors.handle.usage().context("counters")?;
-    for number in 0..20 {
-        tree.make(&pod(&tree, number))?;
-        tree.remove(&pod(&tree, number))?;
-    }
-    let all = kit::until(Duration::from_secs(20), || {
-        sensors.cpu_time.sample();
-        usage.get(Count::Buried) >= 20
-    });
-    ensure!(all, "{} of 20 are buried", usage.get(Count::Buried));
-    Ok(())
-}
-
-#[test]
 fn slots_serve_one_container_after_another() -> Result<()> {
     need!(offers_ebpf());
     let tree = Tree::with_driver(Driver::Cgroupfs)?;

@@ -112,6 +112,7 @@ impl RunLoop {
                 biased;
                 changed = changed(&mut manifests) => {
                     if !changed {
+                        tracing::error!("manifests are followed no more: what is known stays in force");
                         manifests = None;
                         continue;
                     }

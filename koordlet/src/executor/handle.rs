@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ExecutorError;
 use super::report::{Notice, RestoreReport, TargetReport};
@@ -115,6 +115,7 @@ pub struct Executor {
     inbox: Arc<Inbox>,
     stats: Arc<ExecutorStats>,
     notices: Mutex<Option<mpsc::Receiver<Notice>>>,
+    ended: watch::Receiver<()>,
     worker: Option<JoinHandle<()>>,
 }
 
@@ -123,9 +124,17 @@ impl Executor {
         inbox: Arc<Inbox>,
         stats: Arc<ExecutorStats>,
         notices: mpsc::Receiver<Notice>,
+        ended: watch::Receiver<()>,
         worker: JoinHandle<()>,
     ) -> Self {
-        Self { inbox, stats, notices: Mutex::new(Some(notices)), worker: Some(worker) }
+        Self { inbox, stats, notices: Mutex::new(Some(notices)), ended, worker: Some(worker) }
+    }
+
+    /// Done when the worker's thread has ended without having been asked to. An agent without it would look
+    /// well and enforce nothing.
+    pub async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        while ended.changed().await.is_ok() {}
     }
 
     /// Hands in the plan to make true. Does not wait; a plan that was not looked at yet is replaced.

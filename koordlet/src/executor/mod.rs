@@ -16,6 +16,7 @@ mod offline;
 pub mod order;
 pub mod refusal;
 pub mod report;
+mod run_dir;
 pub mod stats;
 pub mod watch;
 mod worker;

@@ -8,13 +8,13 @@ use super::engine::{Engine, EngineParts, SlowWrites};
 use super::report::RestoreReport;
 use super::stats::ExecutorStats;
 use super::watch::NoWatch;
-use super::worker::{boot_id, now, open_run_dir};
-use super::{ExecutorConfig, ExecutorError};
+use super::worker::{boot_id, now};
+use super::{ExecutorConfig, ExecutorError, run_dir};
 
 /// Puts back everything that the ledger of `config.run_dir` tells of. Fails if an agent is running, which has
 /// to be asked instead.
 pub fn restore_offline(config: ExecutorConfig) -> Result<RestoreReport, ExecutorError> {
-    let (_lock, ledger, damage) = open_run_dir(&config)?;
+    let (_lock, ledger, damage) = run_dir::open(&config)?;
     let mut engine = Engine::new(EngineParts {
         files: Files::new(Arc::clone(&config.layout), config.host_root),
         backend: Arc::new(CgroupFiles::new(config.layout)),

@@ -1,15 +1,15 @@
 //! The executor's thread: the engine, woken by the inbox, by inotify, and by its own next deadline. It sleeps
 //! in between; nothing is polled.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
+use tokio::sync::watch;
 
 use super::backend::Backend;
 use super::backend::cgroup_file::CgroupFiles;
@@ -18,21 +18,23 @@ use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
 use super::handle::{Ask, Executor, Inbox, NoticeSender, Stop, notices};
 use super::lane::Lanes;
-use super::ledger::lock::RunLock;
-use super::ledger::{Damage, Ledger};
+use super::ledger::Damage;
+use super::ledger::lock::LockError;
 use super::report::{Notice, NoticeKind};
+use super::run_dir::{self, RunDirGuard};
 use super::stats::{ExecutorStats, count};
 use super::watch::{FileEvent, InotifyWatch, NoWatch, Watch};
 use super::{ExecutorConfig, ExecutorError};
 use crate::cgroup::layout::Layout;
 use crate::ebpf::events::CgroupEvent;
+use crate::error_chain::chain;
 use crate::units::Nanos;
 
 /// Starts the executor: takes the lock, reads the ledger, and waits for the first plan.
 pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     let thread_error = |source| ExecutorError::Thread { source };
     let stats = Arc::new(ExecutorStats::default());
-    let (lock, ledger, damage) = open_run_dir(&config)?;
+    let (lock, ledger, damage) = run_dir::open(&config)?;
     let files = CgroupFiles::new(Arc::clone(&config.layout));
     let backend: Arc<dyn Backend> = Arc::new(Timed::new(files, Arc::clone(&stats)));
     let inbox = Arc::new(Inbox::new().map_err(thread_error)?);
@@ -51,30 +53,14 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
         stats: Arc::clone(&stats),
     });
     let lanes = Lanes::new(backend, Arc::clone(&inbox));
-    let worker = Worker { engine, inbox: Arc::clone(&inbox), lanes, sender, _lock: lock };
+    let run_dir = RunDirGuard::new(config.run_dir, lock, now());
+    let (alive, ended) = watch::channel(());
+    let worker = Worker { engine, inbox: Arc::clone(&inbox), lanes, sender, run_dir, _alive: alive };
     let thread = thread::Builder::new()
         .name("executor".to_owned())
         .spawn(move || worker.run())
         .map_err(thread_error)?;
-    Ok(Executor::new(inbox, stats, receiver, thread))
-}
-
-/// The lock and the ledger of the run directory; a dry run leaves no trace there.
-pub(super) fn open_run_dir(
-    config: &ExecutorConfig,
-) -> Result<(Option<RunLock>, Ledger, Option<Damage>), ExecutorError> {
-    if config.dry_run {
-        return Ok((None, Ledger::in_memory(), None));
-    }
-    let path = &config.run_dir;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o755)
-        .create(path)
-        .map_err(|source| ExecutorError::RunDir { path: path.clone(), source })?;
-    let lock = RunLock::take(path)?;
-    let (ledger, damage) = Ledger::open(path)?;
-    Ok((Some(lock), ledger, damage))
+    Ok(Executor::new(inbox, stats, receiver, ended, thread))
 }
 
 /// Id of this boot; empty where procfs has none (a fixture), which is one boot for ever.
@@ -112,7 +98,9 @@ struct Worker {
     inbox: Arc<Inbox>,
     lanes: Lanes,
     sender: NoticeSender,
-    _lock: Option<RunLock>,
+    run_dir: RunDirGuard,
+    /// Dropped however the thread ends.
+    _alive: watch::Sender<()>,
 }
 
 impl Worker {
@@ -125,6 +113,9 @@ impl Worker {
             }
             if let Some(stop) = stop {
                 break stop;
+            }
+            if !self.keep_run_dir() {
+                return;
             }
             self.lanes.run(self.engine.take_slow_jobs(), self.engine.overdue_jobs());
         };
@@ -158,6 +149,25 @@ impl Worker {
             self.answer(ask);
         }
         pending.stop
+    }
+
+    /// Puts back what was cleared from the run directory; false if it is another agent's now.
+    fn keep_run_dir(&mut self) -> bool {
+        if !self.run_dir.misses_something(self.engine.ledger(), now()) {
+            return true;
+        }
+        let path = self.run_dir.path().display().to_string();
+        match self.run_dir.put_back(self.engine.ledger_mut()) {
+            Ok(()) => tracing::warn!(path, "the run directory was cleared: lock and ledger are back"),
+            Err(error @ ExecutorError::Lock(LockError::Held { .. })) => {
+                tracing::error!(path, error = chain(&error), "the run directory was cleared, and taken");
+                return false;
+            }
+            Err(error) => {
+                tracing::warn!(path, error = chain(&error), "the run directory cannot be made again");
+            }
+        }
+        true
     }
 
     fn answer(&mut self, ask: Ask) {

@@ -2,6 +2,7 @@
 //! identity, the same result for the same files in whatever order they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::objects::{Identity, Located, Object};
@@ -37,7 +38,7 @@ pub struct ManifestUpdate {
 /// The objects of each file.
 #[derive(Debug, Default)]
 pub struct FileSet {
-    files: BTreeMap<String, FileObjects>,
+    files: BTreeMap<OsString, FileObjects>,
     errors: u64,
 }
 
@@ -50,10 +51,10 @@ struct FileObjects {
 impl FileSet {
     /// Takes a new version of a file. If it has errors, objects of the last version that the new one does
     /// not hold stay in force; returned is how many.
-    pub fn put(&mut self, name: &str, parsed: ParsedFile) -> usize {
+    pub fn put(&mut self, name: impl AsRef<OsStr>, parsed: ParsedFile) -> usize {
         let is_bad = !parsed.errors.is_empty();
         self.errors += parsed.errors.len() as u64;
-        let file = self.files.entry(name.to_owned()).or_default();
+        let file = self.files.entry(name.as_ref().to_owned()).or_default();
         let last = std::mem::replace(&mut file.objects, parsed.objects);
         file.is_bad = is_bad;
         share_equal(&last, &mut file.objects);
@@ -67,13 +68,8 @@ impl FileSet {
     }
 
     /// Forgets a file that was removed.
-    pub fn remove(&mut self, name: &str) {
-        self.files.remove(name);
-    }
-
-    /// Names of the files known.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.files.keys().map(String::as_str)
+    pub fn remove(&mut self, name: impl AsRef<OsStr>) {
+        self.files.remove(name.as_ref());
     }
 
     /// Joins all files; of objects with one identity the last by file name and place counts. The second
@@ -159,6 +155,17 @@ mod tests {
         let after = files.join().0.objects;
         assert!(!Arc::ptr_eq(&before.pods["u1"], &after.pods["u1"]));
         assert!(Arc::ptr_eq(&before.pods["u2"], &after.pods["u2"]));
+    }
+
+    #[test]
+    fn file_names_that_are_no_text_are_told_apart() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut files = FileSet::default();
+        for (name, uid) in [(b"\xfe.yaml", "u1"), (b"\xff.yaml", "u2")] {
+            let name = OsStr::from_bytes(name);
+            files.put(name, parse_file(Path::new(name), pod(uid, uid).as_bytes(), "n1"));
+        }
+        assert_eq!(names(&files), ["u1", "u2"]);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Scanner {
         }
         let is_bad = !parsed.errors.is_empty();
         let objects = parsed.objects.len();
-        let kept = self.files.put(&name.to_string_lossy(), parsed);
+        let kept = self.files.put(name, parsed);
         if is_bad {
             warn!(%file, kept, objects, "the file has errors; its last good objects stay in force");
         } else {
@@ -195,7 +195,7 @@ impl Scanner {
         if self.seen.remove(name).is_some_and(|seen| seen.content.is_some()) {
             info!(file = %self.directory.join(name).display(), "manifest file removed");
         }
-        self.files.remove(&name.to_string_lossy());
+        self.files.remove(name);
     }
 
     fn keep_unreadable(&mut self, name: &OsStr, failure: &io::Error) {

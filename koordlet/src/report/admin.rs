@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,10 +146,26 @@ fn failure(status: StatusCode, error: &str) -> Answer {
 #[derive(Debug)]
 pub struct AdminSocket {
     path: PathBuf,
+    /// Device and inode of the file.
+    file: (u64, u64),
+}
+
+impl AdminSocket {
+    /// Whether the path still leads to this socket.
+    pub fn is_in_place(&self) -> bool {
+        identity(&self.path).is_ok_and(|there| there == self.file)
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
+        if !self.is_in_place() {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -172,7 +188,7 @@ pub fn bind_socket(path: &Path) -> io::Result<(UnixListener, AdminSocket)> {
     bind(fd.as_raw_fd(), &UnixAddr::new(path)?)?;
     listen(&fd, Backlog::new(16)?)?;
     let listener = UnixListener::from_std(std::os::unix::net::UnixListener::from(fd))?;
-    Ok((listener, AdminSocket { path: path.to_owned() }))
+    Ok((listener, AdminSocket { path: path.to_owned(), file: identity(path)? }))
 }
 
 fn remove_stale(path: &Path) -> io::Result<()> {

@@ -1,10 +1,12 @@
 //! HTTP/1 connections within bounds: few at a time, one request each, a deadline for everything. Shared by
-//! the TCP address and the admin socket.
+//! the TCP address, where anybody may connect, and the admin socket, where root alone does.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -16,10 +18,10 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-/// Most connections at a time; further ones wait in the kernel's queue.
+/// Most connections at a time.
 const MAX_CONNECTIONS: usize = 32;
 /// Time in which a request's head must arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,25 +75,31 @@ impl Listener for UnixListener {
     }
 }
 
+/// What becomes of one connection more than there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// It waits in the kernel's queue: what an administrator has asked for is not cut.
+    Wait,
+    /// It is served, and the oldest one is cut. Answers take no time here, so the oldest are those of slow or
+    /// silent clients, which must not keep a health check waiting.
+    CutOldest,
+}
+
 /// Serves for ever: `handler` answers each request.
-pub async fn serve<L, H, F>(listener: L, handler: H)
+pub async fn serve<L, H, F>(listener: L, crowd: Crowd, handler: H)
 where
     L: Listener,
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Answer> + Send + 'static,
 {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut open: VecDeque<JoinHandle<()>> = VecDeque::with_capacity(MAX_CONNECTIONS);
     let mut told = None;
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        make_room(&mut open, crowd).await;
         match listener.next().await {
             Ok(stream) => {
                 told = None;
-                let handler = handler.clone();
-                tokio::spawn(async move {
-                    connection(stream, handler).await;
-                    drop(permit);
-                });
+                open.push_back(tokio::spawn(connection(stream, handler.clone())));
             }
             Err(error) => {
                 if told != Some(error.kind()) {
@@ -100,6 +108,33 @@ where
                 told = Some(error.kind());
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+        }
+    }
+}
+
+async fn make_room(open: &mut VecDeque<JoinHandle<()>>, crowd: Crowd) {
+    open.retain(|connection| !connection.is_finished());
+    if open.len() < MAX_CONNECTIONS {
+        return;
+    }
+    match crowd {
+        // Each gets its turn before it can be the oldest one.
+        Crowd::CutOldest => {
+            tokio::task::yield_now().await;
+            open.retain(|connection| !connection.is_finished());
+            if open.len() >= MAX_CONNECTIONS
+                && let Some(oldest) = open.pop_front()
+            {
+                oldest.abort();
+            }
+        }
+        Crowd::Wait => {
+            let ended = std::future::poll_fn(|context| {
+                let at = open.iter_mut().position(|each| Pin::new(each).poll(context).is_ready());
+                at.map_or(Poll::Pending, Poll::Ready)
+            })
+            .await;
+            drop(open.remove(ended));
         }
     }
 }
@@ -125,5 +160,62 @@ where
         Ok(Ok(())) => {}
         Ok(Err(error)) => debug!(%error, "connection"),
         Err(_) => debug!("connection cut after {} s", CONNECTION_TIMEOUT.as_secs()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+    use std::net::SocketAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn server(crowd: Crowd) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, crowd, |_| ready(text(StatusCode::OK, "ok"))));
+        address
+    }
+
+    async fn ask(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn silent(address: SocketAddr) -> Vec<TcpStream> {
+        let mut clients = Vec::new();
+        for _ in 0..2 * MAX_CONNECTIONS {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(b"GET / HT").await.unwrap();
+            clients.push(client);
+        }
+        clients
+    }
+
+    #[tokio::test]
+    async fn silent_clients_keep_nobody_waiting_where_anybody_may_connect() {
+        let address = server(Crowd::CutOldest).await;
+        let mut clients = silent(address).await;
+        assert!(ask(address).await.ends_with("ok"));
+        let newest = clients.pop().unwrap();
+        let error = newest.try_read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "no deadline has passed");
+        let mut rest = Vec::new();
+        assert_eq!(clients.remove(0).read_to_end(&mut rest).await.unwrap_or(0), 0, "the oldest was cut");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_that_waits_is_served_as_others_go() {
+        let address = server(Crowd::Wait).await;
+        let clients = silent(address).await;
+        let waiting = tokio::spawn(ask(address));
+        tokio::task::yield_now().await;
+        drop(clients);
+        assert!(waiting.await.unwrap().ends_with("ok"));
     }
 }

@@ -6,13 +6,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::net::UnixListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::admin::{AdminAsk, AdminPages, AdminSocket, bind_socket};
-use super::connections::serve;
+use super::connections::{Crowd, serve};
 use super::http::{Pages, listen};
 use super::metrics::Metrics;
 use crate::config::Config;
@@ -20,6 +22,9 @@ use crate::state::hub::Readers;
 
 /// Questions of the socket that may wait for the agent's loop.
 const MAX_ASKS: usize = 8;
+
+/// Between two looks whether the socket's file is still there.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Why a listener cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +55,6 @@ pub struct Servers {
     /// The address of metrics and health as it really is.
     pub addr: SocketAddr,
     tasks: Vec<JoinHandle<()>>,
-    _socket: AdminSocket,
 }
 
 impl Servers {
@@ -73,10 +77,42 @@ impl Servers {
         let pages = Pages { metrics, readers: readers.clone() };
         let admin = AdminPages { asks, readers };
         let tasks = vec![
-            tokio::spawn(serve(listener, move |request| ready(pages.answer(&request)))),
-            tokio::spawn(serve(unix, move |request| admin.clone().answer(request))),
+            tokio::spawn(serve(listener, Crowd::CutOldest, move |request| ready(pages.answer(&request)))),
+            tokio::spawn(serve_admin(path.clone(), unix, socket, admin)),
         ];
-        Ok((Self { addr, tasks, _socket: socket }, receiver))
+        Ok((Self { addr, tasks }, receiver))
+    }
+}
+
+/// Serves the admin socket for ever, also when its file is removed: then it is bound anew.
+async fn serve_admin(path: PathBuf, listener: UnixListener, socket: AdminSocket, pages: AdminPages) {
+    let (mut listener, mut socket, mut told) = (listener, socket, false);
+    loop {
+        let pages = pages.clone();
+        let serving = serve(listener, Crowd::Wait, move |request| pages.clone().answer(request));
+        tokio::select! {
+            () = serving => return,
+            () = gone(&socket) => {}
+        }
+        (listener, socket) = loop {
+            match bind_socket(&path) {
+                Ok(bound) => break bound,
+                Err(error) if !told => {
+                    warn!(%error, socket = %path.display(), "the admin socket was removed and cannot be bound anew");
+                    told = true;
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(LOOK).await;
+        };
+        told = false;
+        info!(socket = %path.display(), "the admin socket was removed, and is bound anew");
+    }
+}
+
+async fn gone(socket: &AdminSocket) {
+    while socket.is_in_place() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

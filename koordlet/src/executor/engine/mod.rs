@@ -191,6 +191,11 @@ impl Engine {
         &self.parts.ledger
     }
 
+    /// The ledger, for whoever keeps its file in place.
+    pub fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.parts.ledger
+    }
+
     /// The watches, for whoever waits for their events.
     pub fn watch(&self) -> &dyn Watch {
         self.parts.watch.as_ref()

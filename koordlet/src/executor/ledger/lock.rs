@@ -2,11 +2,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+
+use super::own_file;
 
 /// File name in the run directory. Holds the owner's process id.
 pub const FILE: &str = "lock";
@@ -36,7 +37,8 @@ pub enum LockError {
 /// Held as long as it lives; the kernel lets go of it when the process dies.
 #[derive(Debug)]
 pub struct RunLock {
-    _file: Flock<File>,
+    file: Flock<File>,
+    path: PathBuf,
 }
 
 impl RunLock {
@@ -44,20 +46,19 @@ impl RunLock {
     pub fn take(run_dir: &Path) -> Result<Self, LockError> {
         let path = run_dir.join(FILE);
         let failed = |source| LockError::File { path: path.clone(), source };
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = own_file::open(options, &path).map_err(failed)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut file) => {
-                file.set_len(0).map_err(failed)?;
-                file.rewind().map_err(failed)?;
-                file.write_all(format!("{}\n", std::process::id()).as_bytes()).map_err(failed)?;
-                Ok(Self { _file: file })
+                // Only a help for whoever meets the lock; a full disk must not keep the agent from starting.
+                if let Err(error) = name_holder(&mut file) {
+                    tracing::warn!(%error, path = %path.display(), "the lock does not tell who holds it");
+                }
+                if !own_file::is_at(&file, &path) {
+                    return Err(failed(io::Error::other("it was replaced at the same moment")));
+                }
+                Ok(Self { file, path })
             }
             Err((mut file, Errno::EWOULDBLOCK)) => {
                 let mut holder = String::new();
@@ -69,6 +70,17 @@ impl RunLock {
             Err((_, errno)) => Err(failed(errno.into())),
         }
     }
+
+    /// Whether the locked file is the one that a second agent would try to lock.
+    pub fn is_in_place(&self) -> bool {
+        own_file::is_at(&self.file, &self.path)
+    }
+}
+
+fn name_holder(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
 }
 
 #[cfg(test)]
@@ -81,7 +93,12 @@ mod tests {
         let lock = RunLock::take(dir.path()).unwrap();
         let error = RunLock::take(dir.path()).unwrap_err().to_string();
         assert!(error.contains(&std::process::id().to_string()), "{error}");
-        drop(lock);
+        assert!(lock.is_in_place());
+        std::fs::remove_file(dir.path().join(FILE)).unwrap();
+        assert!(!lock.is_in_place());
+        let second = RunLock::take(dir.path()).unwrap();
+        assert!(second.is_in_place());
+        drop((lock, second));
         RunLock::take(dir.path()).unwrap();
     }
 }

@@ -8,11 +8,11 @@
 
 mod line;
 pub mod lock;
+mod own_file;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::claims::claim::Owner;
@@ -23,6 +23,9 @@ pub const FILE: &str = "ledger";
 
 /// Dead lines beyond the living ones that are put up with before the file is written anew.
 const DEAD_LINES: usize = 256;
+
+/// Largest ledger that is read. Our own is written anew long before that.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Names tried for damaged pieces: `ledger.damaged.0` and so on.
 const SET_ASIDE_NAMES: u32 = 64;
@@ -113,7 +116,7 @@ impl Ledger {
     /// another name; the others count.
     pub fn open(run_dir: &Path) -> Result<(Self, Option<Damage>), LedgerError> {
         let path = run_dir.join(FILE);
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(LedgerError::File { doing: "read", path, source }),
@@ -186,6 +189,16 @@ impl Ledger {
         if self.entries.len() == before { Ok(()) } else { self.rewrite() }
     }
 
+    /// Whether the file is where the next start looks for it.
+    pub fn is_in_place(&self) -> bool {
+        self.disk.as_ref().is_none_or(|disk| own_file::is_at(&disk.file, &disk.path))
+    }
+
+    /// Writes the file anew from memory, wherever the old one went. The run directory has to be there.
+    pub fn put_in_place(&mut self) -> io::Result<()> {
+        self.rewrite()
+    }
+
     fn append(&mut self, line: &str) -> io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         // What a failed write has left must not become the start of a good line.
@@ -211,7 +224,7 @@ impl Ledger {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         let text: String = self.entries.values().map(line::record).collect();
         let new = disk.path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let mut file = own_file::open(OpenOptions::new().write(true).create(true).truncate(true), &new)?;
         file.write_all(text.as_bytes())?;
         fs::rename(&new, &disk.path)?;
         disk.file = append_to(&disk.path)?;
@@ -222,13 +235,22 @@ impl Ledger {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    own_file::open(OpenOptions::new().append(true).create(true), path)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    own_file::open(OpenOptions::new().read(true), path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+    }
+    Ok(bytes)
 }
 
 /// Keeps damaged bytes under the first free name.
 fn set_aside(run_dir: &Path, bytes: &[u8]) -> Option<PathBuf> {
     (0..SET_ASIDE_NAMES).map(|n| run_dir.join(format!("{FILE}.damaged.{n}"))).find(|path| {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let file = own_file::open(OpenOptions::new().write(true).create_new(true), path);
         file.is_ok_and(|mut file| file.write_all(bytes).is_ok())
     })
 }
@@ -315,6 +337,20 @@ mod tests {
         let (ledger, damage) = Ledger::open(dir.path()).unwrap();
         assert_eq!(damage, None);
         assert_eq!(ledger.get(&entry("a", "").target).unwrap().original.value, "599");
+    }
+
+    #[test]
+    fn a_ledger_that_was_removed_comes_back_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
+        ledger.record(entry("a", "1")).unwrap();
+        assert!(ledger.is_in_place());
+        fs::remove_file(dir.path().join(FILE)).unwrap();
+        assert!(!ledger.is_in_place());
+        ledger.put_in_place().unwrap();
+        ledger.record(entry("b", "2")).unwrap();
+        assert!(ledger.is_in_place());
+        assert_eq!(Ledger::open(dir.path()).unwrap().0.len(), 2);
     }
 
     #[test]

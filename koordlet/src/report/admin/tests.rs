@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use super::*;
-use crate::report::connections::serve;
+use crate::report::connections::{Crowd, serve};
 use crate::state::hub::{Writers, hub};
 
 /// A socket whose agent has nothing to explain and restores one path.
@@ -16,7 +16,7 @@ fn start(dir: &TempDir) -> (PathBuf, AdminSocket, Writers) {
     let (writers, readers) = hub();
     let (asks, mut receiver) = mpsc::channel(1);
     let pages = AdminPages { asks, readers };
-    tokio::spawn(serve(listener, move |request| pages.clone().answer(request)));
+    tokio::spawn(serve(listener, Crowd::Wait, move |request| pages.clone().answer(request)));
     tokio::spawn(async move {
         while let Some(ask) = receiver.recv().await {
             match ask {
@@ -86,6 +86,14 @@ async fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_is_not() {
     assert!(bind_socket(&path).unwrap_err().to_string().contains("another agent"));
     drop(socket);
     assert!(!path.exists());
+    let (_first, one) = bind_socket(&path).unwrap();
+    assert!(one.is_in_place());
+    std::fs::remove_file(&path).unwrap();
+    assert!(!one.is_in_place());
+    let (_second, other) = bind_socket(&path).unwrap();
+    drop(one);
+    assert!(other.is_in_place(), "the socket of another agent stays");
+    drop(other);
     std::fs::create_dir(&path).unwrap();
     assert!(bind_socket(&path).unwrap_err().to_string().contains("not a socket"));
     assert!(bind_socket(&dir.path().join("x".repeat(200))).is_err());
