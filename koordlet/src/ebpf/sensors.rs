@@ -182,15 +182,12 @@ pub enum SensorError {
         #[source]
         source: WhyNot,
     },
-    /// inotify cannot be used.
-    #[error("watching cgroup directories with inotify failed")]
-    Watch(#[source] std::io::Error),
 }
 
 /// Starts the sensors. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// With [`EbpfMode::Required`], the reason why eBPF cannot be used; else only if inotify fails too.
+/// With [`EbpfMode::Required`], the reason why eBPF cannot be used; else none.
 pub fn start(config: &SensorConfig) -> Result<Sensors, SensorError> {
     let opened = match config.mode {
         EbpfMode::Off => Err(WhyNot::Off),
@@ -234,8 +231,7 @@ fn with_files(config: &SensorConfig, why: WhyNot) -> Result<Sensors, SensorError
         return Err(SensorError::Required { what: "events", source: why });
     }
     let (sender, events, dropped) = EventSender::channel(config.queue);
-    let watch =
-        CgroupWatch::new(&config.layout, config.watched.clone(), sender).map_err(SensorError::Watch)?;
+    let watch = CgroupWatch::new(&config.layout, config.watched.clone(), sender);
     let tasks = vec![tokio::spawn(watch.run())];
     let reason = Arc::new(why);
     Ok(Sensors {

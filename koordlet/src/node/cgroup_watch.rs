@@ -3,15 +3,18 @@
 //! In each hierarchy the watched directories, their class and their pod directories are watched; what lies deeper
 //! in a container is not. A directory is listed after its watch is set, so that what was made in between is seen.
 //! A watch dies with its directory: the one above tells when it is made again. Nothing need exist at start.
+//! Where inotify has no instance or no watch left for us, the directories are looked at every other second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use tokio::io::unix::AsyncFd;
+use tokio::time::MissedTickBehavior;
 
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
@@ -22,7 +25,8 @@ use crate::sys::readable;
 
 /// The watcher; [`run`](Self::run) it.
 pub struct CgroupWatch {
-    inotify: AsyncFd<Source>,
+    /// `None` where the kernel has no instance left.
+    inotify: Option<AsyncFd<Source>>,
     hierarchies: Vec<Hierarchy>,
     watched: WatchedDirs,
     sender: EventSender,
@@ -32,7 +36,9 @@ pub struct CgroupWatch {
     quiet: Vec<CgroupDir>,
     /// Watched directories that have been looked at.
     begun: Vec<CgroupDir>,
-    refused: bool,
+    /// Some directory could not be watched at the last look.
+    unwatched: bool,
+    told: bool,
 }
 
 struct Hierarchy {
@@ -56,12 +62,30 @@ const LEVELS: usize = 2;
 
 const BUFFER: usize = 16 * 1024;
 
+/// Between two looks at what cannot be watched.
+const POLL: Duration = Duration::from_secs(2);
+
 impl CgroupWatch {
     /// Sets the watches. Must be called inside a tokio runtime.
-    ///
-    /// # Errors
-    /// inotify itself failed (too many instances, say); a missing directory is none.
-    pub fn new(layout: &Layout, watched: WatchedDirs, sender: EventSender) -> io::Result<Self> {
+    pub fn new(layout: &Layout, watched: WatchedDirs, sender: EventSender) -> Self {
+        let inotify = Inotify::init().and_then(|inotify| readable(Source(inotify)));
+        let inotify = inotify.inspect_err(|error| {
+            tracing::warn!(
+                %error,
+                "no inotify for cgroup directories: raise fs.inotify.max_user_instances; births are seen \
+                 within {} s",
+                POLL.as_secs()
+            );
+        });
+        Self::with(inotify.ok(), layout, watched, sender)
+    }
+
+    fn with(
+        inotify: Option<AsyncFd<Source>>,
+        layout: &Layout,
+        watched: WatchedDirs,
+        sender: EventSender,
+    ) -> Self {
         let hierarchies = layout.hierarchies().iter().map(|hierarchy| Hierarchy {
             root: hierarchy.root().to_owned(),
             controllers: hierarchy.controllers().to_vec(),
@@ -69,43 +93,40 @@ impl CgroupWatch {
             watches: HashMap::new(),
         });
         let mut watch = Self {
-            inotify: readable(Source(Inotify::init()?))?,
+            inotify,
             hierarchies: hierarchies.collect(),
             watched,
             sender,
             places: HashMap::new(),
             quiet: Vec::new(),
             begun: Vec::new(),
-            refused: false,
+            unwatched: false,
+            told: false,
         };
         watch.begin();
-        Ok(watch)
+        watch
     }
 
     /// Follows the directories for as long as the task lives.
     pub async fn run(mut self) {
         let mut buffer = vec![0; BUFFER];
         let watched = self.watched.clone();
+        let mut poll = tokio::time::interval(POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                ready = self.inotify.readable_mut() => {
-                    let mut guard = match ready {
-                        Ok(guard) => guard,
-                        Err(error) => {
-                            tracing::error!(%error, "waiting for inotify failed: no cgroup events will come");
-                            return;
-                        }
-                    };
-                    let happened = read(&mut guard.get_inner_mut().0, &mut buffer);
-                    if happened.is_none() {
-                        guard.clear_ready();
+                happened = next(&mut self.inotify, &mut buffer) => match happened {
+                    Ok(happened) => happened.into_iter().for_each(|event| self.take(event)),
+                    Err(error) => {
+                        tracing::error!(%error, "waiting for inotify failed: cgroups are looked at instead");
+                        self.inotify = None;
                     }
-                    for event in happened.unwrap_or_default() {
-                        self.take(event);
-                    }
-                }
+                },
                 () = watched.added() => self.begin(),
                 () = self.sender.flush(), if self.sender.has_pending() => {}
+                _ = poll.tick(), if self.unwatched || self.inotify.is_none() => {
+                    self.look_everywhere();
+                }
             }
         }
     }
@@ -146,6 +167,7 @@ impl CgroupWatch {
     }
 
     fn look_everywhere(&mut self) {
+        self.unwatched = false;
         for hierarchy in 0..self.hierarchies.len() {
             self.look(hierarchy, None);
         }
@@ -215,7 +237,7 @@ impl CgroupWatch {
             if let Some(watch) = place.watches.remove(&Some(dir.clone())) {
                 self.places.remove(&watch);
                 // The kernel drops it with the directory; where a path was reused the old one is in the way.
-                drop(self.inotify.get_ref().0.watches().remove(watch));
+                drop(self.inotify.as_ref().map(|inotify| inotify.get_ref().0.watches().remove(watch)));
             }
             if self.watched.contains(&dir) {
                 let controllers = place.controllers.clone();
@@ -231,15 +253,23 @@ impl CgroupWatch {
             return;
         }
         let mask = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ONLYDIR;
-        match self.inotify.get_ref().0.watches().add(path, mask) {
+        let Some(inotify) = &self.inotify else { return };
+        match inotify.get_ref().0.watches().add(path, mask) {
             Ok(watch) => {
                 place.watches.insert(dir.clone(), watch.clone());
                 self.places.insert(watch, Place { hierarchy, dir });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                if !std::mem::replace(&mut self.refused, true) {
-                    tracing::warn!(%error, path = %path.display(), "a cgroup directory cannot be watched: births in it are seen late");
+                self.unwatched = true;
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::warn!(
+                        %error,
+                        path = %path.display(),
+                        "a cgroup directory cannot be watched, as maybe others: raise \
+                         fs.inotify.max_user_watches; births there are seen within {} s",
+                        POLL.as_secs()
+                    );
                 }
             }
         }
@@ -292,6 +322,17 @@ struct Happened {
     name: Option<String>,
 }
 
+/// Waits for events; for ever without inotify.
+async fn next(inotify: &mut Option<AsyncFd<Source>>, buffer: &mut [u8]) -> io::Result<Vec<Happened>> {
+    let Some(inotify) = inotify else { return std::future::pending().await };
+    let mut guard = inotify.readable_mut().await?;
+    let happened = read(&mut guard.get_inner_mut().0, buffer);
+    if happened.is_none() {
+        guard.clear_ready();
+    }
+    Ok(happened.unwrap_or_default())
+}
+
 /// Reads what is there; `None` when nothing is.
 fn read(inotify: &mut Inotify, buffer: &mut [u8]) -> Option<Vec<Happened>> {
     let events = inotify.read_events(buffer).ok()?;
@@ -310,5 +351,34 @@ fn inner(dir: Option<&CgroupDir>, name: &str) -> Option<CgroupDir> {
     match dir {
         Some(dir) => dir.join(name).ok(),
         None => CgroupDir::new(name).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn births_and_deaths_are_found_without_inotify() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |dir: &str| root.path().join("cpu").join(dir);
+        fs::create_dir_all(path("kubepods/besteffort")).unwrap();
+        let layout = Layout::of_folder(root.path()).unwrap();
+        let watched = WatchedDirs::new([CgroupDir::new("kubepods").unwrap()]);
+        let (sender, mut events, _) = EventSender::channel(16);
+        let running = tokio::spawn(CgroupWatch::with(None, &layout, watched, sender).run());
+        fs::create_dir_all(path("kubepods/besteffort/pod1/c")).unwrap();
+        let mut born = Vec::new();
+        while born.len() < 2 {
+            let CgroupEvent::Born { dir, .. } = events.recv().await.unwrap() else { panic!("{born:?}") };
+            born.push(dir.to_string());
+        }
+        assert_eq!(born, ["kubepods/besteffort/pod1", "kubepods/besteffort/pod1/c"]);
+        fs::remove_dir(path("kubepods/besteffort/pod1/c")).unwrap();
+        let died = events.recv().await.unwrap();
+        assert!(matches!(&died, CgroupEvent::Died { dir, .. } if dir.name() == "c"), "{died:?}");
+        running.abort();
     }
 }
