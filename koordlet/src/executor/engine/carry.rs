@@ -24,7 +24,12 @@ use crate::units::{CfsQuota, Nanos};
 pub(super) enum Outcome {
     Written,
     Gone,
-    Refused { wished: String, answer: String },
+    Refused {
+        wished: String,
+        answer: String,
+    },
+    /// Not tried: its original could not be remembered.
+    Unrecorded(String),
 }
 
 impl Engine {
@@ -64,7 +69,7 @@ impl Engine {
             if !matches!(outcome, Outcome::Written) {
                 *over = true;
             }
-            if matches!(outcome, Outcome::Refused { .. }) {
+            if matches!(outcome, Outcome::Refused { .. } | Outcome::Unrecorded(_)) {
                 failed.push((step.change, step.pass));
             }
             self.take_outcome(todo, step.last, outcome, now);
@@ -128,10 +133,16 @@ impl Engine {
     ) -> Option<Outcome> {
         let boot = self.parts.boot.clone();
         let entry = Entry { target: target.clone(), id, boot, owner, original, cause };
-        let error = self.parts.ledger.record(entry).err()?;
+        let Err(error) = self.parts.ledger.record(entry) else {
+            self.ledger_failing = false;
+            return None;
+        };
         let text = format!("the ledger cannot be written ({error}), so the value is not either");
-        self.notify(NoticeKind::LedgerUnwritable, target, text.clone());
-        Some(Outcome::Refused { wished: String::new(), answer: text })
+        // A full disk is one piece of news, not one for each target.
+        if !std::mem::replace(&mut self.ledger_failing, true) {
+            self.notify(NoticeKind::LedgerUnwritable, target, format!("{text}, nor any other new one"));
+        }
+        Some(Outcome::Unrecorded(text))
     }
 
     /// Sees whether the kernel kept what was written.
@@ -201,6 +212,9 @@ impl Engine {
                 }
             }
             Outcome::Gone => self.vanished(&todo.target),
+            Outcome::Unrecorded(why) => {
+                self.put_off(&todo.target, "", why, now);
+            }
             Outcome::Refused { wished, answer } => {
                 if self.search_again(todo) {
                     self.make_due(&todo.target, now);
@@ -272,20 +286,25 @@ impl Engine {
         }
     }
 
-    /// Notes a refusal: the first of its kind is worth a line, the next try waits.
+    /// Notes a refusal; the first of its kind is worth a line.
     pub(super) fn refuse(&mut self, target: &Target, wished: &str, answer: String, now: Nanos) {
+        let text = format!("{wished:?} was refused: {answer}; tried again with back-off");
+        if self.put_off(target, wished, answer, now) {
+            self.notify(NoticeKind::Refused, target, text);
+        }
+    }
+
+    /// Has the next try wait. Whether this is the first refusal of its kind.
+    fn put_off(&mut self, target: &Target, wished: &str, answer: String, now: Nanos) -> bool {
         count(&self.parts.stats.refused);
         let track = self.track(target);
         let refusal = Refusal::after(track.refusal.as_ref(), wished, answer, now);
         let (new, retry_at) = (refusal.is_new(), refusal.retry_at);
-        let text = format!("{wished:?} was refused: {}", refusal.answer);
         track.standing = Standing::Refused;
         track.refusal = Some(refusal);
         self.refused.insert(target.clone());
         self.make_due(target, retry_at);
-        if new {
-            self.notify(NoticeKind::Refused, target, format!("{text}; tried again with back-off"));
-        }
+        new
     }
 
     /// A step that has to wait for another target's.

@@ -97,6 +97,8 @@ pub struct Engine {
     recheck: recheck::Recheck,
     slow: slow::Slow,
     notices: Vec<Notice>,
+    /// The last attempt to record an original failed, which was said.
+    ledger_failing: bool,
     /// Everything was put back; plans are noted but no longer enforced.
     released: bool,
 }
@@ -126,6 +128,7 @@ impl Engine {
             recheck: recheck::Recheck::default(),
             slow: slow::Slow::default(),
             notices: Vec::new(),
+            ledger_failing: false,
             released: false,
         }
     }

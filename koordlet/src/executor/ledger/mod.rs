@@ -112,6 +112,14 @@ impl Ledger {
         Self { entries: BTreeMap::new(), disk: None }
     }
 
+    /// A ledger whose file takes nothing, as on a full disk.
+    #[cfg(test)]
+    pub fn unwritable() -> io::Result<Self> {
+        let path = PathBuf::from("/dev/null");
+        let disk = Disk { file: File::open(&path)?, path, lines: 0, torn: false };
+        Ok(Self { entries: BTreeMap::new(), disk: Some(disk) })
+    }
+
     /// Reads the ledger of `run_dir`, or starts one. Lines that cannot be understood are set aside under
     /// another name; the others count.
     pub fn open(run_dir: &Path) -> Result<(Self, Option<Damage>), LedgerError> {

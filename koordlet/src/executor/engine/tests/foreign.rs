@@ -133,3 +133,19 @@ fn the_re_check_reads_each_target_about_once_a_minute() {
     assert!((450..=650).contains(&reads), "{reads} reads of 50 targets in 10 minutes");
     assert!(wakes <= 121, "{wakes} wake-ups in 10 minutes");
 }
+
+#[test]
+fn a_ledger_that_takes_nothing_is_said_once_and_nothing_new_is_written() {
+    let mut rig = Rig::new(&["be", "be/p1", "be/p2"]);
+    let working = std::mem::replace(rig.engine.ledger_mut(), Ledger::unwritable().unwrap());
+    let plan = ["be", "be/p1", "be/p2"]
+        .iter()
+        .fold(PlanOf::synced(), |plan, path| plan.hold(path, Resource::CpuShares, shares(2)));
+    assert_eq!(rig.apply(&plan, seconds(1)), Vec::<String>::new());
+    assert_eq!(rig.figure("refused"), 3);
+    let notices = rig.engine.take_notices();
+    assert_eq!(notices.iter().map(|notice| notice.kind).collect::<Vec<_>>(), [NoticeKind::LedgerUnwritable]);
+    *rig.engine.ledger_mut() = working;
+    rig.engine.tick(seconds(3));
+    assert_eq!(rig.figure("written"), 3, "all of them once there is room again");
+}
