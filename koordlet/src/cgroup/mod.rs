@@ -10,6 +10,7 @@ pub mod layout;
 mod mounts;
 pub mod naming;
 pub mod path;
+pub(crate) mod path_hash;
 pub mod place;
 pub mod read;
 pub mod resource;

@@ -7,9 +7,9 @@
 
 use std::collections::HashMap;
 
-use super::path_hash::PathHash;
 use super::slots::Slot;
 use crate::cgroup::path::CgroupDir;
+use crate::cgroup::path_hash::PathHash;
 use crate::units::Nanos;
 
 /// All accounts.

@@ -7,7 +7,6 @@ pub mod events;
 pub mod load;
 pub mod losses;
 pub mod offsets;
-mod path_hash;
 pub(crate) mod pod_unit;
 pub mod reader;
 pub mod sensors;

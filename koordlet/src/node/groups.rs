@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::memory::GroupMemory;
 use super::rate::{self, Reading, Recent};
 use crate::cgroup::path::CgroupDir;
+use crate::cgroup::path_hash::PathHash;
 use crate::state::usage::{CpuTime, NanoCpu};
 use crate::units::Nanos;
 
@@ -40,7 +41,7 @@ pub(super) struct CpuSample {
 /// All groups.
 #[derive(Debug)]
 pub(super) struct Groups {
-    by_dir: HashMap<CgroupDir, Group>,
+    by_dir: HashMap<CgroupDir, Group, PathHash>,
     cpus: u32,
     round: u64,
     odd: u64,
@@ -49,7 +50,7 @@ pub(super) struct Groups {
 impl Groups {
     /// For a machine of `cpus` CPUs.
     pub(super) fn new(cpus: u32) -> Self {
-        Self { by_dir: HashMap::new(), cpus, round: 0, odd: 0 }
+        Self { by_dir: HashMap::default(), cpus, round: 0, odd: 0 }
     }
 
     /// Starts a tick.
