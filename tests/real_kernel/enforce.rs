@@ -37,6 +37,24 @@ pub(crate) fn quota_becomes(tree: &Tree, dir: &str, wanted: i64) -> Result<()> {
     Ok(())
 }
 
+/// An LS pod of three cores on a node with ratio 1.5: 300000 becomes 200000.
+struct Normalized {
+    tree: Tree,
+    manifests: Manifests,
+    pod_dir: String,
+    app: String,
+}
+
+impl Normalized {
+    fn new() -> Result<Self> {
+        let (tree, manifests) = (Tree::new()?, Manifests::new()?);
+        let (pod, dirs) = limited_ls_pod(&tree, "web", 3)?;
+        manifests.write("pod", &pod)?;
+        manifests.write("node", &NodeManifest::this_host(NODE).normalization_ratio("1.5"))?;
+        Ok(Self { tree, manifests, app: dirs.container("app"), pod_dir: dirs.pod })
+    }
+}
+
 fn normalizing(tree: &Tree, manifests: &Manifests) -> Result<Agent> {
     Ok(Agent::of(tree, manifests)?.flag("feature-gates", "CPUNormalization=true"))
 }
@@ -44,16 +62,12 @@ fn normalizing(tree: &Tree, manifests: &Manifests) -> Result<Agent> {
 #[test]
 fn normalization_scales_an_ls_container_and_gives_it_back() -> Result<()> {
     need!(offers::cgroups());
-    let (tree, manifests) = (Tree::new()?, Manifests::new()?);
-    let (pod, dirs) = limited_ls_pod(&tree, "web", 3)?;
-    let app = dirs.container("app");
-    manifests.write("pod", &pod)?;
-    manifests.write("node", &NodeManifest::this_host(NODE).normalization_ratio("1.5"))?;
+    let Normalized { tree, manifests, app, pod_dir } = Normalized::new()?;
     let agent = normalizing(&tree, &manifests)?;
     let running = agent.start()?;
     quota_becomes(&tree, &app, 200_000)?;
     // No hook was seen for this pod: on v1 its directory stays where the runtime can start a container.
-    quota_becomes(&tree, &dirs.pod, if tree.is_v2() { 200_000 } else { 300_000 })?;
+    quota_becomes(&tree, &pod_dir, if tree.is_v2() { 200_000 } else { 300_000 })?;
 
     let entry = running.explain_path(&tree.cfs_quota_file(&app))?.context("explained")?;
     assert_eq!((&entry["state"], &entry["owner"]), (&"held".into(), &"CpuNormalization".into()), "{entry}");
@@ -61,7 +75,7 @@ fn normalization_scales_an_ls_container_and_gives_it_back() -> Result<()> {
 
     manifests.write("node", &NodeManifest::this_host(NODE))?;
     quota_becomes(&tree, &app, 300_000)?;
-    quota_becomes(&tree, &dirs.pod, 300_000)?;
+    quota_becomes(&tree, &pod_dir, 300_000)?;
     assert!(running.stop()?.success());
     Ok(())
 }
@@ -69,11 +83,7 @@ fn normalization_scales_an_ls_container_and_gives_it_back() -> Result<()> {
 #[test]
 fn a_foreign_write_is_put_right_in_one_step_and_counted() -> Result<()> {
     need!(offers::cgroups());
-    let (tree, manifests) = (Tree::new()?, Manifests::new()?);
-    let (pod, dirs) = limited_ls_pod(&tree, "web", 3)?;
-    let app = dirs.container("app");
-    manifests.write("pod", &pod)?;
-    manifests.write("node", &NodeManifest::this_host(NODE).normalization_ratio("1.5"))?;
+    let Normalized { tree, manifests, app, .. } = Normalized::new()?;
     let agent = normalizing(&tree, &manifests)?;
     let mut running = agent.start()?;
     quota_becomes(&tree, &app, 200_000)?;
@@ -221,11 +231,7 @@ fn suppression_by_cpuset_keeps_every_level_inside_its_parent_and_restores() -> R
 #[test]
 fn dry_run_explains_and_writes_nothing() -> Result<()> {
     need!(offers::cgroups());
-    let (tree, manifests) = (Tree::new()?, Manifests::new()?);
-    let (pod, dirs) = limited_ls_pod(&tree, "web", 3)?;
-    let app = dirs.container("app");
-    manifests.write("pod", &pod)?;
-    manifests.write("node", &NodeManifest::this_host(NODE).normalization_ratio("1.5"))?;
+    let Normalized { tree, manifests, app, .. } = Normalized::new()?;
     let agent = normalizing(&tree, &manifests)?.argument("--dry-run");
     let running = agent.start()?;
     let file = tree.cfs_quota_file(&app);
@@ -240,11 +246,7 @@ fn dry_run_explains_and_writes_nothing() -> Result<()> {
 #[test]
 fn restore_puts_back_what_was_there_with_and_without_a_running_agent() -> Result<()> {
     need!(offers::cgroups());
-    let (tree, manifests) = (Tree::new()?, Manifests::new()?);
-    let (pod, dirs) = limited_ls_pod(&tree, "web", 3)?;
-    let app = dirs.container("app");
-    manifests.write("pod", &pod)?;
-    manifests.write("node", &NodeManifest::this_host(NODE).normalization_ratio("1.5"))?;
+    let Normalized { tree, manifests, app, .. } = Normalized::new()?;
     let agent = normalizing(&tree, &manifests)?;
     let running = agent.start()?;
     quota_becomes(&tree, &app, 200_000)?;
