@@ -5,6 +5,7 @@
 //! and fails if the agent did not enforce anything. `demo [--record FILE.svg]`.
 
 mod explained;
+mod machine;
 mod phase;
 mod picture;
 mod play;
@@ -41,7 +42,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let picture = picture_path(arguments)?;
     offers::cgroups().map_err(anyhow::Error::msg)?;
     let stop = StopSignals::catch()?;
-    let mut screen = Screen::new();
+    let mut screen = Screen::new(scene::cpus());
     let scene = Scene::build(&mut screen)?;
     let record = play::play(&scene, &stop, &mut screen)?;
     let verdict = verdict::Verdict::of(&record);

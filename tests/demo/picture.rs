@@ -37,6 +37,7 @@ const PANELS: &[Panel] = &[
         curves: &[
             Curve { name: "used by LS", color: "#2471a3", value: |sample| sample.ls_cpu },
             Curve { name: "used by BE", color: "#b9770e", value: |sample| sample.be_cpu },
+            Curve { name: "used by others", color: "#7f8c8d", value: |sample| sample.other_cpu },
             Curve { name: "limit of BE", color: "#1e8449", value: limit_or_nan },
         ],
     },
@@ -119,7 +120,8 @@ fn draw_panel(
     top: f64,
 ) -> Result<()> {
     let values = panel.curves.iter().flat_map(|curve| samples.iter().map(curve.value));
-    let full = values.filter(|value| value.is_finite()).fold(0.1_f64, f64::max) * 1.1;
+    // A fifth of the height is for the labels of the phases.
+    let full = values.filter(|value| value.is_finite()).fold(0.1_f64, f64::max) * 1.25;
     let y = |value: f64| top + PANEL * (1.0 - value / full);
     for part in [0.0, 0.5, 1.0] {
         let (value, line) = (full * part, y(full * part));

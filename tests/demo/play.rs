@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use kit::RunningAgent;
 
 use crate::explained::Explained;
+use crate::machine::Ticks;
 use crate::phase::{Enforcement, Phase, SCRIPT};
 use crate::record::{Record, Sample};
 use crate::scene::Scene;
@@ -55,6 +56,14 @@ struct Usage {
     at: Instant,
     ls: u64,
     be: u64,
+    machine: Ticks,
+}
+
+/// CPUs used between two looks.
+struct Used {
+    ls: f64,
+    be: f64,
+    other: f64,
 }
 
 impl<'a> Player<'a> {
@@ -64,7 +73,7 @@ impl<'a> Player<'a> {
             stop,
             agent: None,
             explained: Explained::default(),
-            record: Record::default(),
+            record: Record { cpus: scene.cpus, ..Record::default() },
             start: Instant::now(),
             limit: None,
             usage: Usage::read(scene)?,
@@ -120,9 +129,18 @@ impl<'a> Player<'a> {
 
     fn sample(&mut self, phase: Phase, into_phase: Duration) -> Result<Sample> {
         let latencies = self.scene.service.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (ls_cpu, be_cpu) = self.usage.advance(self.scene)?;
+        let Used { ls: ls_cpu, be: be_cpu, other: other_cpu } = self.usage.advance(self.scene)?;
         let be_limit = self.scene.be_limit()?;
-        Ok(Sample { at: self.start.elapsed(), into_phase, phase, latencies, ls_cpu, be_cpu, be_limit })
+        Ok(Sample {
+            at: self.start.elapsed(),
+            into_phase,
+            phase,
+            latencies,
+            ls_cpu,
+            be_cpu,
+            other_cpu,
+            be_limit,
+        })
     }
 }
 
@@ -130,16 +148,17 @@ impl Usage {
     fn read(scene: &Scene) -> Result<Self> {
         let ls = scene.tree.cpu_usage_nanos(&scene.ls.pod)?;
         let be = scene.tree.cpu_usage_nanos(&scene.be())?;
-        Ok(Self { at: Instant::now(), ls, be })
+        Ok(Self { at: Instant::now(), ls, be, machine: Ticks::read()? })
     }
 
-    /// CPUs used by service and hogs since the last call.
-    fn advance(&mut self, scene: &Scene) -> Result<(f64, f64)> {
+    /// CPUs used by service, hogs and others since the last call.
+    fn advance(&mut self, scene: &Scene) -> Result<Used> {
         let now = Self::read(scene)?;
         let nanos = now.at.duration_since(self.at).as_secs_f64() * 1e9;
         let cpus = |from: u64, to: u64| to.saturating_sub(from) as f64 / nanos;
-        let used = (cpus(self.ls, now.ls), cpus(self.be, now.be));
+        let (ls, be) = (cpus(self.ls, now.ls), cpus(self.be, now.be));
+        let all = now.machine.share_since(self.machine) * scene.cpus as f64;
         *self = now;
-        Ok(used)
+        Ok(Used { ls, be, other: (all - ls - be).max(0.0) })
     }
 }

@@ -21,7 +21,9 @@ pub(crate) struct Sample {
     pub(crate) ls_cpu: f64,
     /// CPUs used by all best-effort pods.
     pub(crate) be_cpu: f64,
-    /// What limits them, in CPUs.
+    /// CPUs used by everything else on this machine.
+    pub(crate) other_cpu: f64,
+    /// What limits best-effort pods, in CPUs.
     pub(crate) be_limit: Option<f64>,
 }
 
@@ -43,6 +45,8 @@ pub(crate) struct Write {
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
+    /// CPUs of this machine.
+    pub(crate) cpus: usize,
     /// In order.
     pub(crate) samples: Vec<Sample>,
     /// In order.

@@ -45,12 +45,17 @@ pub(crate) struct Scene {
 /// CPUs from which on the `cpuset` policy has something to take: its floor is two CPUs.
 const CPUSET_NEEDS: usize = 4;
 /// Suppression leaves best-effort pods what is below this share of the machine, in percent.
-const THRESHOLD_PERCENT: u32 = 65;
+pub(crate) const THRESHOLD_PERCENT: u32 = 65;
+
+/// CPUs of this machine.
+pub(crate) fn cpus() -> usize {
+    available_parallelism().map_or(1, std::num::NonZero::get)
+}
 
 impl Scene {
     /// Makes the tree, starts service and hogs, writes the manifests. Says what it does.
     pub(crate) fn build(screen: &mut Screen) -> Result<Self> {
-        let cpus = available_parallelism().map_or(1, std::num::NonZero::get);
+        let cpus = cpus();
         let policy = if cpus < CPUSET_NEEDS { Policy::CfsQuota } else { Policy::Cpuset };
         screen.line(&explain_policy(policy, cpus));
         let tree = Tree::new()?;

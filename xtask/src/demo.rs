@@ -1,9 +1,10 @@
 //! `cargo xtask demo`: builds the agent for release and runs the demo against it.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 
 use crate::build_ebpf;
@@ -30,6 +31,6 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     if let Some(path) = &options.record {
         demo.arg("--record").arg(path);
     }
-    let status = demo.status().context("starting the demo")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // In this process's place: on Ctrl-C the shell then waits until the demo has cleaned up.
+    Err(anyhow::Error::new(demo.exec()).context("starting the demo"))
 }

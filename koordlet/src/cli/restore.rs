@@ -16,14 +16,14 @@ use crate::executor::{ExecutorConfig, restore_offline};
 
 /// Restores; exit code 1 if a value could not be put back.
 pub fn run(config: &Config, output: Output) -> anyhow::Result<ExitCode> {
-    let report = match ask(&config.admin_socket, Method::POST, "/restore") {
-        Ok(report) => report,
-        Err(AskError::NoAgent { .. }) => serde_json::to_value(offline(config)?)?,
+    let (report, by) = match ask(&config.admin_socket, Method::POST, "/restore") {
+        Ok(report) => (report, By::Agent),
+        Err(AskError::NoAgent { .. }) => (serde_json::to_value(offline(config)?)?, By::Ledger),
         Err(error) => return Err(error.into()),
     };
     let text = match output {
         Output::Json => serde_json::to_string_pretty(&report)?,
-        Output::Text => describe(&report)?,
+        Output::Text => describe(&report, by)?,
     };
     super::answer(&text)?;
     let all_back = list(&report, "failed").is_empty();
@@ -41,7 +41,16 @@ fn offline(config: &Config) -> anyhow::Result<crate::executor::RestoreReport> {
     })?)
 }
 
-fn describe(report: &Value) -> Result<String, fmt::Error> {
+/// Who put the values back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The agent that runs.
+    Agent,
+    /// This process, as no agent runs.
+    Ledger,
+}
+
+fn describe(report: &Value, by: By) -> Result<String, fmt::Error> {
     let mut text = String::new();
     for path in list(report, "restored") {
         writeln!(text, "restored {}", plain(path))?;
@@ -55,6 +64,9 @@ fn describe(report: &Value) -> Result<String, fmt::Error> {
     }
     if text.is_empty() {
         text.push_str("there was nothing to restore\n");
+    }
+    if by == By::Agent {
+        text.push_str("the running agent enforces nothing more until it is started anew\n");
     }
     Ok(text)
 }
@@ -76,8 +88,9 @@ mod tests {
     #[test]
     fn what_was_restored_and_what_not_is_listed() {
         let report = json!({"restored": ["/a"], "gone": ["/b"], "failed": [["/c", "EBUSY"]]});
-        assert_eq!(describe(&report).unwrap(), "restored /a\ngone /b\nfailed /c: EBUSY\n");
+        assert_eq!(describe(&report, By::Ledger).unwrap(), "restored /a\ngone /b\nfailed /c: EBUSY\n");
         let nothing = json!({"restored": [], "gone": [], "failed": []});
-        assert_eq!(describe(&nothing).unwrap(), "there was nothing to restore\n");
+        assert_eq!(describe(&nothing, By::Ledger).unwrap(), "there was nothing to restore\n");
+        assert!(describe(&report, By::Agent).unwrap().ends_with("until it is started anew\n"));
     }
 }

@@ -52,10 +52,10 @@ pub fn normalise(args: &[String], command: &Command) -> Normalised {
         };
         let arg = two_dashes(arg);
         match arity(verb, name) {
-            Arity::Unknown => out.mistakes.push(format!("there is no flag --{name}")),
+            Arity::Unknown => out.mistakes.push(format!("there is no flag {}", shown(name))),
             Arity::Value if !arg.contains('=') => match rest.next() {
                 Some(value) => out.args.push(format!("{arg}={value}")),
-                None => out.mistakes.push(format!("--{name} needs a value")),
+                None => out.mistakes.push(format!("{} needs a value", shown(name))),
             },
             Arity::Switch | Arity::Value => out.args.push(arg),
         }
@@ -76,6 +76,11 @@ fn two_dashes(arg: &str) -> String {
         Some(name) if name.len() > 1 && !arg.starts_with("--") => format!("-{arg}"),
         _ => arg.to_owned(),
     }
+}
+
+/// A flag as its user would type it.
+fn shown(name: &str) -> String {
+    if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 
 fn arity(verb: &Command, name: &str) -> Arity {
@@ -131,6 +136,8 @@ mod tests {
             mistakes,
             ["there is no flag --nope", "there is no flag --also-nope", "--addr needs a value"]
         );
+        assert_eq!(normal(&["doctor", "-o"]).mistakes, ["-o needs a value"]);
+        assert_eq!(normal(&["-x"]).mistakes, ["there is no flag -x"]);
         assert!(normal(&["frobnicate"]).mistakes[0].contains("doctor"));
     }
 }

@@ -174,7 +174,16 @@ impl Worker {
         // Whoever asked may have gone; then nobody misses the answer.
         let _heard = match ask {
             Ask::Explain(sender) => sender.send(self.engine.explain()).is_ok(),
-            Ask::Restore(sender) => sender.send(self.engine.restore_all(now())).is_ok(),
+            Ask::Restore(sender) => {
+                let report = self.engine.restore_all(now());
+                let (restored, failed) = (report.restored.len(), report.failed.len());
+                tracing::warn!(
+                    restored,
+                    failed,
+                    "asked to put everything back: nothing is enforced any more"
+                );
+                sender.send(report).is_ok()
+            }
             Ask::Settled(sender) => sender.send(()).is_ok(),
         };
     }

@@ -63,7 +63,7 @@ impl Engine {
         }
     }
 
-    /// What the file holds where it is held or left alone, else what is wished.
+    /// What the file holds where it is held or left alone, also after a restore, else what is wished.
     fn shown_value(
         &self,
         target: &Target,
@@ -73,6 +73,7 @@ impl Engine {
     ) -> Option<String> {
         let Target::Cgroup { dir, resource } = target;
         match (&desired.decision, standing) {
+            _ if self.released => self.parts.backend.read(dir, *resource).ok(),
             (Decision::Hold(_), Standing::Held) => track.and_then(|track| track.text.clone()),
             (Decision::Hold(value), _) => Some(self.kernel_text(target, value)),
             (Decision::Leave | Decision::Release(_), _) => self.parts.backend.read(dir, *resource).ok(),

@@ -68,6 +68,30 @@ impl SloMerger {
 const THRESHOLDS: &str = "spec.resourceUsedThresholdWithBE";
 const HOST_APPLICATIONS: &str = "spec.hostApplications";
 
+/// Every field of qos.md 1.1, also of strategies that are not here yet: what else is written there is a slip
+/// of the pen, or newer than this agent.
+const THRESHOLD_FIELDS: &[&str] = &[
+    "enable",
+    "cpuSuppressThresholdPercent",
+    "cpuSuppressMinPercent",
+    "cpuSuppressPolicy",
+    "memoryEvictThresholdPercent",
+    "memoryEvictLowerPercent",
+    "memoryAllocatableEvictThresholdPercent",
+    "memoryAllocatableEvictLowerPercent",
+    "cpuEvictBESatisfactionLowerPercent",
+    "cpuEvictBESatisfactionUpperPercent",
+    "cpuEvictBEUsageThresholdPercent",
+    "cpuEvictTimeWindowSeconds",
+    "cpuEvictThresholdPercent",
+    "cpuEvictLowerPercent",
+    "cpuAllocatableEvictThresholdPercent",
+    "cpuAllocatableEvictLowerPercent",
+    "cpuEvictPolicy",
+    "evictEnabledPriorityThreshold",
+    "allocatableEvictPriorityThreshold",
+];
+
 /// qos.md 1.1 over its defaults; `None` when a field is bad.
 fn merge_suppress(
     spec: &NodeSloSpec,
@@ -75,6 +99,7 @@ fn merge_suppress(
     notices: &mut Vec<SloNotice>,
 ) -> Option<CpuSuppressPolicy> {
     let mut fields = Fields::of(THRESHOLDS, spec.resource_used_threshold_with_be.as_ref());
+    notices.extend(fields.unknown(THRESHOLD_FIELDS));
     let default = CpuSuppressPolicy::default();
     let policy = CpuSuppressPolicy {
         enable: fields.boolean("enable").unwrap_or(default.enable),
@@ -82,7 +107,13 @@ fn merge_suppress(
         min: fields.percent("cpuSuppressMinPercent").or(default.min),
         policy: match fields.text("cpuSuppressPolicy") {
             Some("cfsQuota") => SuppressPolicy::CfsQuota,
-            _ => SuppressPolicy::Cpuset,
+            None | Some("" | "cpuset") => SuppressPolicy::Cpuset,
+            Some(other) => {
+                let field = format!("{THRESHOLDS}.cpuSuppressPolicy");
+                let odd = notice(field, &Value::from(other), "is neither \"cpuset\" nor \"cfsQuota\"");
+                notices.push(SloNotice { applies: "it acts as \"cpuset\"".to_owned(), ..odd });
+                SuppressPolicy::Cpuset
+            }
         },
     };
     if fields.problems.is_empty() {
@@ -131,6 +162,16 @@ impl<'a> Fields<'a> {
         self.get(name, "is not a whole number from 0 to 100", |value| {
             value.as_i64().filter(|percent| (0..=100).contains(percent)).map(Percent)
         })
+    }
+
+    /// Fields with other names than these: they mean nothing. A few are enough to tell.
+    fn unknown(&self, known: &[&str]) -> Vec<SloNotice> {
+        let fields = self.map.into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
+        let ignored = |(name, value): (&String, &Value)| SloNotice {
+            applies: "it is ignored".to_owned(),
+            ..notice(format!("{}.{name:.80}", self.section), value, "is in a field that is not known here")
+        };
+        fields.take(8).map(ignored).collect()
     }
 
     fn text(&mut self, name: &str) -> Option<&'a str> {

@@ -134,6 +134,9 @@ fn restore_all_puts_everything_back_in_order_and_enforces_nothing_more() {
     rig.foreign("be", Resource::CfsQuota, "170000", seconds(4));
     assert_eq!(rig.tick(seconds(100)), Vec::<String>::new());
     assert_eq!(rig.state("be", Resource::Cpus).0, TargetState::Left);
+    let quota_file =
+        rig.engine.explain().into_iter().find(|shown| shown.path.ends_with("be/cpu.cfs_quota_us"));
+    assert_eq!(quota_file.unwrap().value.as_deref(), Some("170000"), "what is there, not what was wished");
     rig.no_refusal();
 }
 

@@ -15,7 +15,7 @@ fn defaults_are_overlaid_with_what_is_there() {
     let mut merger = SloMerger::default();
     assert_eq!(merger.apply(&spec(json!({}))), Some(vec![]));
     assert_eq!(merger.slo().suppress, CpuSuppressPolicy::default());
-    assert_eq!(merger.apply(&thresholds(&json!({"enable": true, "unknown": [1]}))), Some(vec![]));
+    assert_eq!(merger.apply(&thresholds(&json!({"enable": true}))), Some(vec![]));
     let slo = merger.slo();
     assert!(slo.synced && slo.suppress.enable);
     assert_eq!(slo.suppress.threshold, Percent(65));
@@ -32,6 +32,27 @@ fn defaults_are_overlaid_with_what_is_there() {
     // null and absent are the same, an unknown policy acts as cpuset, a dropped section falls to the defaults
     merger.apply(&thresholds(&json!({"enable": null, "cpuSuppressPolicy": "cfsquota"})));
     assert_eq!(merger.slo().suppress, CpuSuppressPolicy::default());
+}
+
+#[test]
+fn what_is_mistyped_is_named_and_the_rest_applies() {
+    let mut merger = SloMerger::default();
+    let typed = json!({"enable": true, "cpuSupressThresholdPercent": 40, "cpuSuppressMinPercent": 5});
+    let notices = merger.apply(&thresholds(&typed)).unwrap();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert_eq!(notices[0].field, "spec.resourceUsedThresholdWithBE.cpuSupressThresholdPercent");
+    assert_eq!(merger.slo().suppress.min, Some(Percent(5)));
+    let typed =
+        json!({"enable": true, "cpuSuppressPolicy": "cfsquota", "cpuEvictPolicy": "evictByRealLimit"});
+    let notices = merger.apply(&thresholds(&typed)).unwrap();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let text = notices[0].to_string();
+    assert!(
+        text.contains("cpuSuppressPolicy: \"cfsquota\"") && text.contains("acts as \"cpuset\""),
+        "{text}"
+    );
+    assert!(merger.slo().suppress.enable);
+    assert_eq!(merger.apply(&thresholds(&json!({"cpuSuppressPolicy": ""}))), Some(vec![]));
 }
 
 #[test]
