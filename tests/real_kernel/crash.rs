@@ -8,7 +8,7 @@ use kit::agent::Agent;
 use kit::manifest::{Manifests, NODE, NodeManifest, NodeSloManifest, PodManifest};
 use kit::{Class, Tree, guest_scale, need, offers, until_value};
 
-use crate::enforce::{limited_ls_pod, patience};
+use crate::enforce::{limited_ls_pod, patience, quota_becomes};
 
 /// A sequence of pseudo-random numbers (xorshift), so that a failing run can be named by its seed.
 struct Dice(u64);
@@ -78,4 +78,29 @@ fn slo(suppress: bool) -> NodeSloManifest {
 fn node(ratio: bool) -> NodeManifest {
     let node = NodeManifest::this_host(NODE);
     if ratio { node.normalization_ratio("1.5") } else { node }
+}
+
+#[test]
+fn a_limit_whose_gate_is_off_after_a_crash_is_given_back() -> Result<()> {
+    need!(offers::cgroups());
+    let (tree, manifests) = (Tree::new()?, Manifests::new()?);
+    let hog =
+        PodManifest::new("hog", Class::BestEffort).qos("BE").container("app", "hog0", |container| container);
+    tree.make_pod(&hog)?;
+    manifests.write("pod", &hog)?;
+    manifests.write("node", &node(false))?;
+    manifests.write("slo", &slo(true))?;
+    let be = tree.class_dir(Class::BestEffort);
+    for (flag, off) in [("feature-gates", "BECPUSuppress=false"), ("cpu-suppress-interval-seconds", "0")] {
+        let agent = Agent::of(&tree, &manifests)?;
+        let running = agent.start()?;
+        let limited = until_value(patience(), || tree.cfs_quota(&be).unwrap_or(-1), |quota| *quota > 0);
+        assert!(limited > 0, "{}", running.log());
+        running.kill_9();
+        let agent = agent.flag(flag, off);
+        let running = agent.start()?;
+        quota_becomes(&tree, &be, -1)?;
+        assert!(running.stop()?.success());
+    }
+    Ok(())
 }

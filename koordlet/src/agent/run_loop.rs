@@ -12,18 +12,22 @@ use super::pace::{GATHER, Pace};
 use super::world::World;
 use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
+use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::config::Config;
 use crate::config::gates::Gate;
+use crate::cpuset::CpuSet;
 use crate::ebpf::events::CgroupEvent;
 use crate::executor::Executor;
 use crate::host::clock::monotonic;
+use crate::manifests::Objects;
 use crate::manifests::directory::Updates;
 use crate::node::collect::{Collector, HostAppDir, Scale};
 use crate::report::metrics::Metrics;
 use crate::rules::RuleGates;
 use crate::state::hub::Readers;
+use crate::state::topology::KubeletCpuPolicy;
 use crate::state::usage::CpuTime;
 use crate::strategies::cpu_suppress::SuppressSettings;
 use crate::strategies::cpu_suppress::state::SuppressState;
@@ -109,22 +113,9 @@ impl RunLoop {
         loop {
             let looking = self.suppress_on && self.decider.is_suppressing() && self.senses.can_look;
             tokio::select! {
+                // In this order, so that a step sees the sample of the same moment, and no burst of births holds
+                // up a timer.
                 biased;
-                changed = changed(&mut manifests) => {
-                    if !changed {
-                        tracing::error!("manifests are followed no more: what is known stays in force");
-                        manifests = None;
-                        continue;
-                    }
-                    let update = manifests.as_mut().and_then(|updates| updates.borrow_and_update().clone());
-                    if let Some(update) = update {
-                        self.world.set_objects(&update.objects);
-                        self.host_apps = self.world.host_apps();
-                        self.replan();
-                    }
-                }
-                event = self.senses.events.recv() => self.cgroup_events(event),
-                () = at(self.replan_at) => self.replan(),
                 _ = self.pace.look.tick(), if looking => self.look(),
                 _ = self.pace.sample.tick() => self.sample(),
                 _ = self.pace.step.tick(), if self.suppress_on => self.step(),
@@ -132,14 +123,40 @@ impl RunLoop {
                     self.world.refresh_host();
                     self.replan();
                 }
+                changed = changed(&mut manifests) => {
+                    if !changed {
+                        tracing::error!("the source of manifests has ended; what it said last stays");
+                        manifests = None;
+                        continue;
+                    }
+                    let update = manifests.as_mut().and_then(|updates| updates.borrow_and_update().clone());
+                    if let Some(update) = update {
+                        self.take(&update.objects);
+                    }
+                }
+                () = at(self.replan_at) => self.replan(),
+                // A closed channel leaves the other branches.
+                Some(event) = self.senses.events.recv() => self.cgroup_events(event),
             }
+        }
+    }
+
+    /// Takes new objects. A changed policy is followed at once; a switched-off suppression only has to see that
+    /// it is, so that what it left behind is given back.
+    fn take(&mut self, objects: &Objects) {
+        let policy = Arc::clone(&self.readers.slo.borrow());
+        self.world.set_objects(objects);
+        self.host_apps = self.world.host_apps();
+        if !self.suppress_on || !Arc::ptr_eq(&policy, &self.readers.slo.borrow()) {
+            self.step();
+        } else {
+            self.replan();
         }
     }
 
     /// Hands all events that wait to the executor, whose plan knows the directories of known pods already, and
     /// makes a new plan soon.
-    fn cgroup_events(&mut self, first: Option<CgroupEvent>) {
-        let Some(first) = first else { return };
+    fn cgroup_events(&mut self, first: CgroupEvent) {
         let mut changed = false;
         let mut event = Some(first);
         for _ in 0..BURST {
@@ -194,10 +211,15 @@ fn present_limits(world: &World) -> SuppressState {
         Some(Value::Quota(quota)) => Some(quota),
         _ => None,
     };
-    let cpus = match world.kernel_value(be_dir, Resource::Cpus) {
+    let cpus = |dir: &CgroupDir| match world.kernel_value(dir, Resource::Cpus) {
         Some(Value::Cpus(cpus)) if !cpus.is_empty() => Some(cpus),
         _ => None,
     };
+    // Under the kubelet's static policy only the containers are limited.
+    let topology = world.writers().topology.get();
+    let containers = topology.is_some_and(|topology| topology.kubelet_policy == KubeletCpuPolicy::Static);
+    let smallest = containers.then(|| world.containers(be_dir).filter_map(cpus).min_by_key(CpuSet::len));
+    let cpus = smallest.unwrap_or_else(|| cpus(be_dir));
     SuppressState::new(quota, cpus)
 }
 

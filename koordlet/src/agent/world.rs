@@ -94,6 +94,13 @@ impl World {
         &self.naming
     }
 
+    /// Container directories beneath `dir` that exist.
+    pub(super) fn containers(&self, dir: &CgroupDir) -> impl Iterator<Item = &CgroupDir> {
+        let dirs = self.tree.tree().dirs.iter();
+        dirs.filter(move |(each, kind)| **kind == DirKind::Container && dir.contains(each))
+            .map(|(each, _)| each)
+    }
+
     /// What the kernel holds for a resource of `dir` right now; `None` if that cannot be read.
     pub(super) fn kernel_value(&self, dir: &CgroupDir, resource: Resource) -> Option<Value> {
         let path = self.layout.path(&self.layout.effective_file(dir, resource)?)?;
