@@ -37,6 +37,10 @@ fn every_mistake_is_told_and_the_code_is_2() {
 
 #[test]
 fn help_and_version_go_to_stdout() {
+    let help = lines(&koordlet(&["-h"]).stdout).join("\n");
+    for part in ["NODE_NAME", "VERB -h", "Exit codes"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
     for arguments in [&["--help"][..], &["-h"], &["-help"], &["run", "--help"], &["--version"]] {
         let output = koordlet(arguments);
         assert_eq!((code(&output), output.stderr.len()), (0, 0), "{arguments:?}");

@@ -90,7 +90,13 @@ pub struct Flags {
 
 /// The command line.
 #[derive(Parser, Debug)]
-#[command(name = "koordlet", version, about = "Enforces QoS for mixed Kubernetes workloads on one node")]
+#[command(
+    name = "koordlet",
+    version,
+    about = "Enforces QoS for mixed Kubernetes workloads on one node",
+    after_help = "Without a verb it runs the agent, which needs the environment variable NODE_NAME. `koordlet VERB -h` \
+                  lists the flags.\nExit codes: 0 done, 1 failed with one line that says why, 2 usage."
+)]
 pub struct CommandLine {
     /// What to do.
     #[command(subcommand)]
