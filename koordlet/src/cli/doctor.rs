@@ -234,7 +234,11 @@ fn tracepoint(result: ProbeResult) -> Offer {
 /// an old kernel. Tracepoints are needed only with `--ebpf=required`.
 fn ebpf_checks(mode: EbpfMode, trial: &EbpfTrial) -> Vec<Check> {
     let tracepoints: Vec<Offer> = match trial {
-        EbpfTrial::NotBuiltIn => return vec![Check::required(Offer::missing(OBJECT, "built without eBPF"))],
+        EbpfTrial::NotBuiltIn => {
+            let what_to_do = "built without eBPF: `cargo xtask build-ebpf` comes before `cargo build`; \
+                              --ebpf=off does without";
+            return vec![Check::required(Offer::missing(OBJECT, what_to_do))];
+        }
         EbpfTrial::Tracepoints(offers) => offers
             .iter()
             .map(|offer| Offer { name: format!("{TRACEPOINT}{}", offer.name), ..offer.clone() })
@@ -304,6 +308,8 @@ mod tests {
         ] {
             assert_eq!(verdict(mode, trial), expected, "{mode:?} {trial:?}");
         }
+        let lines = ebpf_checks(EbpfMode::Auto, &EbpfTrial::NotBuiltIn);
+        assert!(lines[0].detail.contains("xtask build-ebpf") && lines[0].detail.contains("--ebpf=off"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::io::{self, Read as _};
 use super::lscpu;
 use super::roots::Roots;
 
-/// Capabilities that the agent has a use for: bit, name, and what for.
+/// Capabilities that the agent has a use for: bit and name.
 const CAPABILITIES: [(u32, &str); 6] = [
     (1, "CAP_DAC_OVERRIDE"),
     (12, "CAP_NET_ADMIN"),
