@@ -174,6 +174,13 @@ impl Decider {
             }
         }
         self.figures = outcome.figures.or(self.figures.take());
+        match (&self.suppress.held, &outcome.state.held) {
+            (None, Some(held)) => {
+                tracing::info!(policy = held.limit.policy(), "CPU suppression limits best-effort pods");
+            }
+            (Some(_), None) => tracing::info!("CPU suppression lets best-effort pods go"),
+            _ => {}
+        }
         self.suppress = outcome.state;
     }
 
