@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use kit::latency::Latencies;
+use kit::load::Work;
 use kit::manifest::NODE;
 use kit::{NodeSloManifest, Tree, until};
 use nix::sys::signal::{Signal, kill};
@@ -16,6 +17,8 @@ use crate::row::Row;
 
 /// No reaction takes this long, unless something is broken.
 const LIMIT: Duration = Duration::from_secs(20);
+/// How long the quota is watched after a step.
+const WATCHED: Duration = Duration::from_secs(4);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_micros(100);
 
@@ -60,7 +63,7 @@ pub(crate) fn repairs() -> Result<Vec<Row>> {
     Ok(spread("foreign write to repair", &times, Some(50.0)))
 }
 
-/// Steps of a latency-sensitive pod from nothing to one CPU, until the best-effort quota is first lowered and until it
+/// Steps of a latency-sensitive pod from nothing to half a CPU, until the best-effort quota is first lowered and until it
 /// is near its final value.
 pub(crate) fn load_steps() -> Result<Vec<Row>> {
     const STEPS: u32 = 8;
@@ -68,7 +71,7 @@ pub(crate) fn load_steps() -> Result<Vec<Row>> {
     field.manifests.write("slo", &NodeSloManifest::suppress(NODE, "cfsQuota", 65))?;
     let service = field.dirs.first().context("a pod")?.container("c0");
     let be = field.tree.class_dir(kit::Class::BestEffort);
-    let load = field.tree.spin(&service, 1)?;
+    let load = field.tree.load(&service, Work::Duty { percent: 50 })?;
     let pid = Pid::from_raw(load.pid().try_into()?);
     kill(pid, Signal::SIGSTOP)?;
     let _agent = field.agent.start()?;
@@ -77,12 +80,12 @@ pub(crate) fn load_steps() -> Result<Vec<Row>> {
         let before = settled_quota(&field.tree, &be)?;
         let start = Instant::now();
         kill(pid, Signal::SIGCONT)?;
-        let seen = watch(&field.tree, &be, start, Duration::from_secs(4))?;
+        let seen = watch(&field.tree, &be, start, WATCHED)?;
         kill(pid, Signal::SIGSTOP)?;
         let lowered = seen.iter().find(|(_, quota)| *quota >= 0 && *quota < before);
         let lowered = lowered.with_context(|| format!("no reaction to a step from {before}: {seen:?}"))?;
         first.push(lowered.0);
-        let last = seen.last().map(|(_, quota)| *quota).context("no quota was seen")?;
+        let last = final_quota(&seen).context("no quota was seen")?;
         let close = seen.iter().find(|(_, quota)| (quota - last).abs() * 10 <= last).context("never near")?;
         near.push(close.0);
     }
@@ -122,6 +125,24 @@ fn watch(tree: &Tree, dir: &str, start: Instant, time: Duration) -> Result<Vec<(
     Ok(seen)
 }
 
+/// The quota that held for most of the second half of the watch: other work on the machine moves it a little all the
+/// time.
+fn final_quota(seen: &[(Duration, i64)]) -> Option<i64> {
+    let ends = seen.iter().skip(1).map(|(at, _)| *at).chain([WATCHED]);
+    let mut held: Vec<(i64, Duration)> = seen
+        .iter()
+        .zip(ends)
+        .map(|((from, quota), end)| (*quota, end.saturating_sub((*from).max(WATCHED / 2))))
+        .collect();
+    held.sort_unstable();
+    let half = held.iter().map(|(_, time)| *time).sum::<Duration>() / 2;
+    let mut passed = Duration::ZERO;
+    held.iter().find_map(|(quota, time)| {
+        passed += *time;
+        (passed >= half).then_some(*quota)
+    })
+}
+
 /// The quota once it leaves room for a step and has not grown for three ticks.
 fn settled_quota(tree: &Tree, dir: &str) -> Result<i64> {
     const ROOM: i64 = 60_000;
@@ -152,4 +173,17 @@ fn spread(name: &str, times: &Latencies, budget_ms: Option<f64>) -> Vec<Row> {
     };
     let tail = row(99);
     vec![row(50), budget_ms.map_or(tail.clone(), |limit| tail.at_most(limit))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_final_quota_is_the_one_that_held_longest_at_the_end() {
+        let at = Duration::from_millis;
+        let seen = [(at(0), 100), (at(80), 60), (at(500), 50), (at(3000), 49), (at(3900), 90)];
+        assert_eq!(final_quota(&seen), Some(50));
+        assert_eq!(final_quota(&[]), None);
+    }
 }
