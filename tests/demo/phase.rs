@@ -16,7 +16,7 @@ pub(crate) enum Enforcement {
 pub(crate) enum Demand {
     /// A tenth of the machine.
     Low,
-    /// Two fifths of the machine.
+    /// Not quite half of the machine.
     High,
 }
 
@@ -73,7 +73,7 @@ impl Demand {
     pub(crate) fn share(self) -> f64 {
         match self {
             Self::Low => 0.1,
-            Self::High => 0.4,
+            Self::High => 0.45,
         }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct Scene {
     pub(crate) tree: Tree,
 }
 
+/// Busy threads of one best-effort pod, for each CPU: a batch job with a thread pool.
+const HOG_THREADS_A_CPU: usize = 4;
 /// CPUs from which on the `cpuset` policy has something to take: its floor is two CPUs.
 const CPUSET_NEEDS: usize = 4;
 /// Suppression leaves best-effort pods what is below this share of the machine, in percent.
@@ -67,7 +69,7 @@ impl Scene {
         let mut hogs = Vec::new();
         for pod in &hog_pods {
             let dirs = tree.make_pod(pod)?;
-            hogs.push(tree.spin(&dirs.container("burn"), u32::try_from(cpus)?)?);
+            hogs.push(tree.spin(&dirs.container("burn"), u32::try_from(HOG_THREADS_A_CPU * cpus)?)?);
         }
         let service = Service::start(&tree, &ls.container("app"), cpus)?;
         let manifests = Manifests::new()?;
@@ -76,7 +78,7 @@ impl Scene {
         let agent = Agent::of(&tree, &manifests)?;
         screen.line(&format!(
             "a latency-sensitive service and {} best-effort threads on {cpus} CPUs, in {}",
-            2 * cpus,
+            hog_pods.len() * HOG_THREADS_A_CPU * cpus,
             tree.kubepods()
         ));
         let scene =

@@ -13,7 +13,7 @@ use kit::{Tree, binary};
 use serde_json::Value;
 
 /// CPU time of one request, as the service has it.
-const WORK: Duration = Duration::from_millis(2);
+const WORK: Duration = Duration::from_micros(500);
 
 /// The running service; it ends when this is dropped.
 pub(crate) struct Service {

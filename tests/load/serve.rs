@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::work::burn;
 
 /// CPU time of one request.
-const WORK: Duration = Duration::from_millis(2);
+const WORK: Duration = Duration::from_micros(500);
 /// Time between two reports.
 const REPORT: Duration = Duration::from_millis(250);
 
