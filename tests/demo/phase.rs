@@ -31,14 +31,14 @@ pub(crate) struct Phase {
     pub(crate) enforcement: Enforcement,
 }
 
-/// All of it, 44 s.
+/// All of it, 41 s.
 pub(crate) const SCRIPT: &[Phase] = &[
     Phase { seconds: 3, demand: Demand::Low, enforcement: Enforcement::Absent },
     Phase { seconds: 9, demand: Demand::High, enforcement: Enforcement::Absent },
-    Phase { seconds: 7, demand: Demand::Low, enforcement: Enforcement::On },
+    Phase { seconds: 6, demand: Demand::Low, enforcement: Enforcement::On },
     Phase { seconds: 9, demand: Demand::High, enforcement: Enforcement::On },
-    Phase { seconds: 7, demand: Demand::Low, enforcement: Enforcement::On },
-    Phase { seconds: 6, demand: Demand::High, enforcement: Enforcement::On },
+    Phase { seconds: 6, demand: Demand::Low, enforcement: Enforcement::On },
+    Phase { seconds: 5, demand: Demand::High, enforcement: Enforcement::On },
     Phase { seconds: 3, demand: Demand::Low, enforcement: Enforcement::SwitchedOff },
 ];
 

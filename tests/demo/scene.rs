@@ -43,7 +43,7 @@ pub(crate) struct Scene {
 }
 
 /// Busy threads of one best-effort pod, for each CPU: a batch job with a thread pool.
-const HOG_THREADS_A_CPU: usize = 4;
+const HOG_THREADS_A_CPU: usize = 3;
 /// CPUs from which on the `cpuset` policy has something to take: its floor is two CPUs.
 const CPUSET_NEEDS: usize = 4;
 /// Suppression leaves best-effort pods what is below this share of the machine, in percent.
