@@ -96,13 +96,16 @@ impl<'a> Player<'a> {
         drop(service.take());
         drop(service);
         let begin = Instant::now();
+        let mut sampled = begin;
         for look in 1..=phase.seconds * 1000 / 100 {
             sleep((begin + LOOK * look).saturating_duration_since(Instant::now()));
             if self.stop.has_come() {
                 bail!("interrupted");
             }
             self.look(look, screen)?;
-            if look % LOOKS_A_SAMPLE == 0 {
+            // After a slow look the next ones come at once; figures of a moment that short are noise.
+            if look % LOOKS_A_SAMPLE == 0 && sampled.elapsed() >= LOOK * LOOKS_A_SAMPLE / 2 {
+                sampled = Instant::now();
                 let sample = self.sample(phase, begin.elapsed())?;
                 screen.sample(&sample);
                 self.record.samples.push(sample);
