@@ -110,8 +110,9 @@ fn memory_of_a_real_group_is_what_its_file_says() -> Result<()> {
     need!(offers::cgroups());
     let mut sampled = Sampled::new()?;
     sampled.tree.make(&sampled.container)?;
-    let _busy = sampled.tree.spin(&sampled.container, 1)?;
-    // The kernel moves pages to the group's lists in batches: wait for a moment without a change.
+    // The kernel moves pages to the group's lists in batches of some dozens a CPU: many stacks make several, and
+    // then there is a moment without a change.
+    let _busy = sampled.tree.spin(&sampled.container, 64)?;
     let same = kit::until(Duration::from_secs(20), || {
         let (before, usage, after) = (sampled.memory(), sampled.tick(), sampled.memory());
         let (Ok(before), Ok(usage), Ok(after)) = (before, usage, after) else { return false };
