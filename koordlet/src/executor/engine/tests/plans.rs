@@ -31,8 +31,13 @@ struct PodWishes {
     memory: Option<(u64, u64)>,
 }
 
+/// In whole steps of systemd's rounding. Within a step, a child that holds the rounded value counts as right and
+/// stays above a parent that is to hold the exact one, which v1 refuses: that is reported and retried, and not
+/// what this test is about.
+const STEP: i64 = 1_000;
+
 fn quota_or_unlimited() -> impl Strategy<Value = i64> {
-    prop_oneof![Just(-1), 1_000i64..400_000]
+    prop_oneof![Just(-1), (1i64..400).prop_map(|steps| steps * STEP)]
 }
 
 prop_compose! {
@@ -44,8 +49,8 @@ prop_compose! {
         memory in prop::option::of((1u64..64, 0u64..64)),
     ) -> PodWishes {
         let quota = quota.map(|(pod, percent)| {
-            let inside = if pod < 0 { 200_000 } else { pod } * percent / 100;
-            (pod, if inside < 1000 { -1 } else { inside })
+            let inside = if pod < 0 { 200_000 } else { pod } * percent / 100 / STEP * STEP;
+            (pod, if inside < STEP { -1 } else { inside })
         });
         PodWishes { quota, burst, shares, idle, memory: memory.map(|(m, s)| (m << 20, (m + s) << 20)) }
     }
