@@ -15,7 +15,8 @@ pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("the agent's threads")?;
     let mut nanos = 0;
     for task in tasks {
-        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        // A thread may end between the listing and here.
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         nanos += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).context("schedstat")?;
     }
     Ok(Duration::from_nanos(nanos))
