@@ -5,6 +5,7 @@
 //! soon as it is known, sensors, sources, then the loop. Nothing waits for an object of the API: each decider
 //! starts with what it has. Stop order: the loop, the sockets, then the executor, which restores only if asked.
 
+mod collectors;
 mod decider;
 mod driver;
 mod inputs;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use self::collectors::Surroundings;
 use self::run_loop::{Effects, RunLoop, Senses};
 use self::world::World;
 use crate::cgroup::layout::{Layout, LayoutError};
@@ -34,6 +36,7 @@ use crate::manifests::directory::ManifestDirectory;
 use crate::report::admin::AdminAsk;
 use crate::report::metrics::Metrics;
 use crate::report::server::{ReportError, Servers};
+use crate::state::facts::Facts;
 use crate::state::hub::hub;
 
 /// Why the agent cannot run.
@@ -83,6 +86,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     })?;
     let executor = Arc::new(executor);
     let (writers, readers) = hub();
+    let facts = Facts::default();
     let metrics = Arc::new(Metrics::new(&config.node_name, &readers));
     metrics.add_executor(&executor.stats());
     let (servers, asks) = Servers::start(&config, Arc::clone(&metrics), readers.clone()).await?;
@@ -115,6 +119,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let world =
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
     notices::forward(&executor);
+    let surroundings =
+        Surroundings { layout: Arc::clone(&layout), readers: readers.clone(), facts: facts.clone() };
+    let rounds = collectors::start(&config, &surroundings);
 
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
@@ -125,7 +132,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         () = executor.ended() => return Err(AgentError::ExecutorEnded),
         () = &mut stop => {}
     }
-    drop((run_loop, manifests, servers, handle));
+    drop((run_loop, rounds, manifests, servers, handle));
     answering.abort();
     drop(answering.await);
     if let Some(executor) = Arc::into_inner(executor) {

@@ -89,7 +89,7 @@ impl RunLoop {
             enabled: config.gates.is_on(Gate::BeCpuSuppress),
             be_cpu_manager: config.gates.is_on(Gate::BeCpuManager),
             interval: nanos(step),
-            collect_interval: nanos(config.collect_interval),
+            collect_interval: nanos(config.collect.usage),
         };
         let suppress = present_limits(&world);
         let collector = Collector::new(&config.roots.proc, Arc::clone(layout), Scale::of_this_machine());
@@ -101,7 +101,7 @@ impl RunLoop {
             senses,
             effects,
             host_apps: Vec::new(),
-            pace: Pace::new(config.collect_interval, step),
+            pace: Pace::new(config.collect.usage, step),
             suppress_on: settings.enabled && !step.is_zero(),
             replan_at: None,
         }

@@ -3,6 +3,8 @@
 
 use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Parser, Subcommand};
 
+use super::audit::AuditFlags;
+use super::collect::CollectFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 
 /// Flags that the agent uses, the same for every verb.
@@ -59,9 +61,6 @@ pub struct Flags {
     /// Where CPU use comes from when eBPF is on: ebpf or files
     #[arg(long, value_name = "SOURCE", default_value = "ebpf")]
     pub cpu_usage_source: String,
-    /// Time between two samples of use
-    #[arg(long, value_name = "DURATION", default_value = "1s")]
-    pub collect_res_used_interval: String,
     /// Seconds between two full ticks of CPU suppression; 0 switches it off
     #[arg(long, value_name = "SECONDS", default_value = "1")]
     pub cpu_suppress_interval_seconds: String,
@@ -76,6 +75,13 @@ pub struct Flags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true")]
     pub restore_on_exit: String,
+
+    /// Collectors.
+    #[command(flatten)]
+    pub collect: CollectFlags,
+    /// Audit.
+    #[command(flatten)]
+    pub audit: AuditFlags,
 
     /// Log level: error, warn, info, debug or trace; wins over -v
     #[arg(long, value_name = "LEVEL")]

@@ -4,9 +4,12 @@
 //! into the [`Config`] of `settings` and reports every mistake at once. Nothing here touches the host.
 
 pub mod argv;
+pub mod audit;
+pub mod collect;
 pub mod duration;
 pub mod flags;
 pub mod gates;
+mod mistakes;
 pub mod reference;
 pub mod resolve;
 pub mod settings;

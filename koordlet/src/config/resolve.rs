@@ -1,21 +1,18 @@
 //! Flags and environment resolved to one immutable [`Config`], all mistakes at once. Reads no file.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::argv::normalise;
-use super::duration::parse_duration;
 use super::flags::{self, Flags, UnusedFlags, VerbFlags};
-use super::gates::{Gate, Gates, parse_bool};
+use super::gates::{Gate, Gates};
+use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
+use super::{audit, collect};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
-
-/// Least time between two samples of use.
-const MIN_COLLECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What resolution needs of the process and the host, so that tests need neither.
 #[derive(Clone, Debug, Default)]
@@ -84,36 +81,6 @@ pub fn resolve(args: &[String], environment: &Environment) -> Result<Invocation,
     }
 }
 
-/// Mistakes so far; each parser adds its own and yields `None`.
-struct Mistakes(Vec<String>);
-
-impl Mistakes {
-    fn add(&mut self, flag: &str, what: impl fmt::Display) {
-        self.0.push(format!("--{flag}: {what}"));
-    }
-
-    fn take<T, E: fmt::Display>(&mut self, flag: &str, parsed: Result<T, E>) -> Option<T> {
-        parsed.map_err(|error| self.add(flag, error)).ok()
-    }
-
-    fn one_of<T: Copy>(&mut self, flag: &str, text: &str, choices: &[(&str, T)]) -> Option<T> {
-        let found = choices.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
-        if found.is_none() {
-            let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-            self.add(flag, format_args!("{text:?} is not one of {}", names.join(", ")));
-        }
-        found
-    }
-
-    fn boolean(&mut self, flag: &str, text: &str) -> Option<bool> {
-        self.take(flag, parse_bool(text).ok_or_else(|| format!("{text:?} is not true or false")))
-    }
-
-    fn whole_number(&mut self, flag: &str, text: &str) -> Option<i64> {
-        self.take(flag, text.parse::<i64>().map_err(|_| format!("{text:?} is not a whole number")))
-    }
-}
-
 fn resolve_config(
     verb: &Verb,
     flags: Flags,
@@ -141,7 +108,6 @@ fn resolve_config(
     let gates = resolve_gates(&flags, mistakes, &mut notices);
     let ebpf = mistakes.one_of("ebpf", &flags.ebpf, EBPF_MODES);
     let source = mistakes.one_of("cpu-usage-source", &flags.cpu_usage_source, USAGE_SOURCES);
-    let collect = collect_interval(&flags.collect_res_used_interval, mistakes);
     let suppress =
         mistakes.whole_number("cpu-suppress-interval-seconds", &flags.cpu_suppress_interval_seconds);
     let recheck =
@@ -149,6 +115,10 @@ fn resolve_config(
     let dry_run = mistakes.boolean("dry-run", &flags.dry_run);
     let restore_on_exit = mistakes.boolean("restore-on-exit", &flags.restore_on_exit);
     let log_level = log_level(&flags, mistakes);
+
+    let known = gates.clone().unwrap_or_default();
+    let collect = collect::resolve(&flags.collect, &known, mistakes, &mut notices);
+    let audit = audit::resolve(&flags.audit, &known, mistakes, &mut notices);
 
     Some(Config {
         node_name,
@@ -163,7 +133,8 @@ fn resolve_config(
         gates: gates?,
         ebpf: ebpf?,
         cpu_usage_source: source?,
-        collect_interval: collect?,
+        collect: collect?,
+        audit: audit?,
         cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         dry_run: dry_run?,
@@ -251,16 +222,6 @@ fn resolve_gates(flags: &Flags, mistakes: &mut Mistakes, notices: &mut Vec<Strin
             None
         }
     }
-}
-
-fn collect_interval(text: &str, mistakes: &mut Mistakes) -> Option<Duration> {
-    let flag = "collect-res-used-interval";
-    let interval = mistakes.take(flag, parse_duration(text))?;
-    if interval < MIN_COLLECT_INTERVAL {
-        mistakes.add(flag, format_args!("{text:?} is below the least interval of 100ms"));
-        return None;
-    }
-    Some(interval)
 }
 
 /// `--log-level`, else klog's `-v`; up to 4, which DaemonSets ship with, is the default level.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::audit::AuditSettings;
+use super::collect::CollectSettings;
 use super::gates::Gates;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
@@ -102,8 +104,10 @@ pub struct Config {
     pub ebpf: EbpfMode,
     /// Where CPU use comes from when eBPF is on.
     pub cpu_usage_source: CpuUsageSource,
-    /// Time between two samples of use.
-    pub collect_interval: Duration,
+    /// What is collected, and how often.
+    pub collect: CollectSettings,
+    /// What is audited.
+    pub audit: AuditSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.

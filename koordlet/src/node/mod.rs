@@ -7,4 +7,5 @@ mod groups;
 mod memory;
 pub mod procfs;
 mod rate;
+pub mod rounds;
 pub mod tree_scan;

@@ -28,7 +28,7 @@ fn without_arguments_it_runs_with_the_defaults() {
     let config = invocation.config;
     assert_eq!(config.roots, Roots::host());
     assert_eq!(config.addr, ListenAddr { host: None, port: 9316 });
-    assert_eq!(config.collect_interval, Duration::from_secs(1));
+    assert_eq!(config.collect.usage, Duration::from_secs(1));
     assert_eq!(config.cpu_suppress_interval, Some(Duration::from_secs(1)));
     assert_eq!(config.recheck_interval, Duration::from_mins(1));
     assert_eq!(config.admin_socket, Path::new("/var/run/koordlet/admin.sock"));
@@ -147,7 +147,7 @@ fn addresses_and_intervals_have_the_references_forms() {
     }
     assert_eq!(config(&["--cpu-suppress-interval-seconds=0"]).cpu_suppress_interval, None);
     assert_eq!(config(&["--cpu-suppress-interval-seconds=-1"]).cpu_suppress_interval, None);
-    assert_eq!(config(&["--collect-res-used-interval=1m30s"]).collect_interval.as_secs(), 90);
+    assert_eq!(config(&["--collect-res-used-interval=1m30s"]).collect.usage.as_secs(), 90);
     assert_eq!(mistakes(&["--collect-res-used-interval=10ms"]).len(), 1);
 }
 
