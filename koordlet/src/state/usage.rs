@@ -51,6 +51,24 @@ pub struct GroupUsage {
     pub memory: Option<Bytes>,
 }
 
+/// CPU time that a cgroup and all beneath it used since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupCpuTime {
+    /// Which cgroup it was, where the source knows; another one under the same path starts anew.
+    pub id: Option<u64>,
+    /// The time.
+    pub total: Nanos,
+}
+
+/// Use of one NUMA node, collection.md 6.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumaUsage {
+    /// CPU; `None` until two readings of a CPU of the node exist, and for a node without CPUs.
+    pub cpu: Option<NanoCpu>,
+    /// Memory without page cache.
+    pub memory: Option<Bytes>,
+}
+
 /// One sample of the node and all that runs on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
@@ -60,6 +78,12 @@ pub struct Usage {
     pub node_cpu: Option<NanoCpu>,
     /// Memory use of the whole node without page cache.
     pub node_memory: Option<Bytes>,
+    /// Memory use of the whole node with page cache, collection.md 6.11.
+    pub node_memory_with_page_cache: Option<Bytes>,
+    /// By NUMA node; empty where the nodes are not known.
+    pub numa: BTreeMap<u32, NumaUsage>,
+    /// CPU time of the best-effort directory; `None` where there is none.
+    pub be_cpu_time: Option<GroupCpuTime>,
     /// By pod UID.
     pub pods: BTreeMap<Arc<str>, GroupUsage>,
     /// By full container id, shared text: a tick makes no copies of ids.
