@@ -5,7 +5,7 @@
 //! soon as it is known, sensors, sources, then the loop. Nothing waits for an object of the API: each decider
 //! starts with what it has. Stop order: the loop, the sockets, then the executor, which restores only if asked.
 
-mod collectors;
+pub mod collectors;
 mod decider;
 mod driver;
 mod inputs;
@@ -116,11 +116,16 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     if let Some(manifests) = &manifests {
         inputs::show(&metrics, &manifests.updates());
     }
+    let surroundings = Surroundings {
+        layout: Arc::clone(&layout),
+        naming: naming.clone(),
+        roots: config.roots.clone(),
+        readers: readers.clone(),
+        facts: facts.clone(),
+    };
     let world =
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
     notices::forward(&executor);
-    let surroundings =
-        Surroundings { layout: Arc::clone(&layout), readers: readers.clone(), facts: facts.clone() };
     let rounds = collectors::start(&config, &surroundings);
 
     let senses =

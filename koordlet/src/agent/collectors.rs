@@ -1,11 +1,19 @@
-//! Starts the collectors that have a pace of their own: those that are switched on and that this node offers
-//! what they need. Why one is off stands in the log once, and in `koordlet doctor`.
+//! Starts the collectors that have a pace of their own: those that are switched on. Why one is off stands in
+//! the log once, and in `koordlet doctor`. What a collector needs of the node, it says itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cgroup::layout::Layout;
+use crate::cgroup::naming::Naming;
+use crate::cgroup::path::CgroupDir;
 use crate::config::Config;
-use crate::node::rounds::Rounds;
+use crate::config::collect::DEVICES;
+use crate::config::gates::Gate;
+use crate::host::offers::Offer;
+use crate::host::roots::Roots;
+use crate::node::disks::{self, DiskCollector};
+use crate::node::rounds::{Collect, Rounds};
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 
@@ -14,6 +22,10 @@ use crate::state::hub::Readers;
 pub(super) struct Surroundings {
     /// Where cgroup files are.
     pub(super) layout: Arc<Layout>,
+    /// How the kubelet names directories.
+    pub(super) naming: Naming,
+    /// Where the host's file systems are.
+    pub(super) roots: Roots,
     /// Which pods there are.
     pub(super) readers: Readers,
     /// Where results go.
@@ -22,7 +34,40 @@ pub(super) struct Surroundings {
 
 /// Starts them. They end when the answer is dropped.
 pub(super) fn start(config: &Config, surroundings: &Surroundings) -> Rounds {
-    let Surroundings { layout: _, readers: _, facts: _ } = surroundings;
-    let _ = &config.collect;
-    Rounds::default()
+    let mut rounds = Rounds::default();
+    start_disks(&mut rounds, config, surroundings);
+    rounds
+}
+
+fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { roots, facts, .. } = surroundings;
+    start_if(rounds, config.collect.disks, || DiskCollector::new(roots, facts.disks.clone()));
+}
+
+/// Starts what has an interval. Without a thread for it the rest of the agent runs on.
+fn start_if<C: Collect>(rounds: &mut Rounds, interval: Option<Duration>, collector: impl FnOnce() -> C) {
+    let Some(interval) = interval else { return };
+    let collector = collector();
+    let name = collector.name();
+    if let Err(error) = rounds.start(collector, interval) {
+        tracing::warn!(collector = name, %error, "cannot start a collector");
+    }
+}
+
+/// Whether each collector is on, with what this node gives it or lacks, for `koordlet doctor`.
+pub fn offers(config: &Config, layout: &Layout, kubepods: Option<&CgroupDir>) -> Vec<Offer> {
+    let _ = (layout, kubepods);
+    let gates = |gates: &[Gate]| gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ");
+    let on = &config.collect;
+    vec![
+        gated(disks::OFFER, Gate::BlkIoReconcile, on.disks, || disks::offer(&config.roots)),
+        Offer::off(
+            "collector-devices",
+            format!("GPU and RDMA devices (gates {}) are not supported by this agent", gates(&DEVICES)),
+        ),
+    ]
+}
+
+fn gated(name: &str, gate: Gate, interval: Option<Duration>, offer: impl FnOnce() -> Offer) -> Offer {
+    if interval.is_some() { offer() } else { Offer::off(name, format!("gate {} is off", gate.name())) }
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::host::mountinfo::{self, Mount};
+
 /// A cgroup mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CgroupMount {
@@ -16,51 +18,22 @@ pub(super) struct CgroupMount {
 }
 
 /// The cgroup mounts of a mountinfo text, in mount order. Lines of any other form are skipped.
-pub(super) fn cgroup_mounts(mountinfo: &str) -> Vec<CgroupMount> {
-    mountinfo.lines().filter_map(cgroup_mount).collect()
+pub(super) fn cgroup_mounts(text: &str) -> Vec<CgroupMount> {
+    mountinfo::mounts(text).filter_map(cgroup_mount).collect()
 }
 
-/// `id parent major:minor root point options [optional fields] - type source super-options`
-fn cgroup_mount(line: &str) -> Option<CgroupMount> {
-    // The number of optional fields varies; a lone `-` ends them (C061).
-    let (before, after) = line.split_once(" - ")?;
-    let mut fields = before.split_ascii_whitespace().skip(3);
-    let (root, point) = (fields.next()?, fields.next()?);
-    let mut fields = after.split_ascii_whitespace();
-    let unified = match fields.next()? {
+fn cgroup_mount(mount: Mount<'_>) -> Option<CgroupMount> {
+    let unified = match mount.fs_type {
         "cgroup" => false,
         "cgroup2" => true,
         _ => return None,
     };
-    let options = fields.nth(1).unwrap_or("");
     Some(CgroupMount {
-        point: unescape(point).into(),
-        root: unescape(root),
+        point: mount.point.into(),
+        root: mount.root,
         unified,
-        controllers: options.split(',').map(str::to_owned).collect(),
+        controllers: mount.super_options.split(',').map(str::to_owned).collect(),
     })
-}
-
-/// Undoes the kernel's `\ooo` escapes of blank, tab, line break and backslash.
-fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let code = rest.get(at + 1..at + 4).and_then(|octal| u8::from_str_radix(octal, 8).ok());
-        match code {
-            Some(byte) if byte.is_ascii() => {
-                out.push(char::from(byte));
-                rest = &rest[at + 4..];
-            }
-            _ => {
-                out.push('\\');
-                rest = &rest[at + 1..];
-            }
-        }
-    }
-    out.push_str(rest);
-    out
 }
 
 /// One line of `/proc/<pid>/cgroup`.

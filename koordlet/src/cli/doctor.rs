@@ -10,6 +10,7 @@ use std::sync::Arc;
 use koordlet_common::names::program;
 use serde::Serialize;
 
+use crate::agent::collectors;
 use crate::cgroup::driver::{self, DriverSource};
 use crate::cgroup::kubelet::KubeletCgroups;
 use crate::cgroup::layout::Layout;
@@ -59,6 +60,8 @@ pub enum Status {
     Missing,
     /// It is there, but using it failed.
     Failed,
+    /// A gate or flag keeps the agent from using it.
+    Off,
 }
 
 impl From<State> for Status {
@@ -67,6 +70,7 @@ impl From<State> for Status {
             State::Ok => Self::Ok,
             State::Missing => Self::Missing,
             State::Failed => Self::Failed,
+            State::Off => Self::Off,
         }
     }
 }
@@ -137,6 +141,7 @@ fn checks(config: &Config) -> Vec<Check> {
             let (driver, kubepods) = driver(config, layout);
             offers.push(driver);
             offers.extend(offers::optional_files(layout, kubepods.as_slice()));
+            offers.extend(collectors::offers(config, layout, kubepods.as_ref()));
         }
         Err(error) => offers.push(Offer::failed("cgroup-layout", chain(error))),
     }
@@ -262,6 +267,7 @@ fn table(report: &Report) -> Result<String, fmt::Error> {
             Status::Missing => "missing",
             Status::Failed if check.required => "FAILED",
             Status::Failed => "failed",
+            Status::Off => "off",
         };
         writeln!(text, "{:<width$}  {status:<7}  {}", check.name, check.detail)?;
     }

@@ -12,7 +12,7 @@ use super::mistakes::Mistakes;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Gates of the reference whose hardware this agent does not read.
-const DEVICES: [Gate; 3] = [Gate::Accelerators, Gate::RdmaDevices, Gate::HamiCoreVgpuMonitor];
+pub const DEVICES: [Gate; 3] = [Gate::Accelerators, Gate::RdmaDevices, Gate::HamiCoreVgpuMonitor];
 
 /// As typed.
 #[derive(Args, Clone, Debug)]

@@ -1,10 +1,12 @@
 //! What this machine is: facts, probed once, every path under a root that is a parameter.
 
+pub mod block_devices;
 pub mod clock;
 pub mod cpuinfo;
 pub mod kernel;
 mod lscpu;
 pub mod meminfo;
+pub mod mountinfo;
 pub mod numa;
 pub mod offers;
 pub mod probe_group;

@@ -22,6 +22,8 @@ pub enum State {
     Missing,
     /// It is there, but using it failed.
     Failed,
+    /// A gate or flag keeps the agent from using it.
+    Off,
 }
 
 /// One thing that was tried.
@@ -49,6 +51,11 @@ impl Offer {
     /// Something that is there and cannot be used.
     pub fn failed(name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { name: name.into(), state: State::Failed, detail: detail.into() }
+    }
+
+    /// Something that a gate or flag switches off.
+    pub fn off(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), state: State::Off, detail: detail.into() }
     }
 
     fn of(name: &str, found: bool, present: impl Into<String>, absent: impl Into<String>) -> Self {

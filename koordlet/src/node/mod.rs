@@ -2,6 +2,7 @@
 
 pub mod cgroup_watch;
 pub mod collect;
+pub mod disks;
 pub mod file_usage;
 mod groups;
 mod memory;

@@ -25,6 +25,11 @@ pub trait Collect: Send + 'static {
 
     /// One round at `now` (`CLOCK_MONOTONIC`). An error is told to the operator; the round has published nothing.
     fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>>;
+
+    /// Whether it has found out that this node will never give it anything: its thread ends.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// How a collector's rounds went. Shared with the metrics.
@@ -102,6 +107,9 @@ fn run(mut collector: impl Collect, interval: Duration, stop: &Stop, stats: &Rou
         }
         let took = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         stats.took.fetch_add(took, Ordering::Relaxed);
+        if collector.is_over() {
+            return;
+        }
         stop.wait(interval);
     }
 }
