@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "this is the one place for it")]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -83,5 +83,89 @@ pub fn trim_heap() {
     // SAFETY: malloc_trim has no precondition.
     unsafe {
         libc::malloc_trim(0);
+    }
+}
+
+/// What a performance event counts: `type` and `config` of `struct perf_event_attr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerfEventType {
+    /// `PERF_TYPE_*`
+    pub kind: u32,
+    /// `PERF_COUNT_*` of that type.
+    pub config: u64,
+}
+
+/// `struct perf_event_attr` as far as its first version goes, which every kernel takes.
+#[repr(C)]
+#[derive(Default)]
+struct PerfEventAttr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+/// Opens a counter of `event` on one CPU, for the tasks of `cgroup` (a directory of the hierarchy that has
+/// `perf_event`) and of the groups beneath it. Without a `leader` it leads a group of its own and stands still
+/// until [`start_perf_counters`]; with one it runs and stops with it.
+///
+/// Reading a leader gives 64-bit words: how many counters, time enabled and time running in nanoseconds, then the
+/// figure of each counter in the order of opening.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn open_perf_counter(
+    event: PerfEventType,
+    cgroup: BorrowedFd<'_>,
+    cpu: u32,
+    leader: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    /// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_GROUP`
+    const READ_FORMAT: u64 = 1 | 2 | 8;
+    /// The first of the flags that C declares as bit fields.
+    const DISABLED: u64 = if cfg!(target_endian = "big") { 1 << 63 } else { 1 };
+    /// `PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC`
+    const FLAGS: libc::c_ulong = 4 | 8;
+    let mut attr = PerfEventAttr {
+        kind: event.kind,
+        size: const { size_of::<PerfEventAttr>() as u32 },
+        config: event.config,
+        read_format: READ_FORMAT,
+        flags: if leader.is_none() { DISABLED } else { 0 },
+        ..PerfEventAttr::default()
+    };
+    let cpu = libc::c_int::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let group = leader.map_or(-1, |leader| leader.as_raw_fd());
+    // SAFETY: `attr` is laid out as the kernel's first version of it and says so in `size`; the kernel reads it,
+    // may write `size`, and keeps no reference. The descriptors are open for the whole call.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw mut attr, cgroup.as_raw_fd(), cpu, group, FLAGS)
+    };
+    match i32::try_from(answer) {
+        // SAFETY: a fresh descriptor that nobody else knows.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Lets a group of counters that [`open_perf_counter`] opened run.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn start_perf_counters(leader: BorrowedFd<'_>) -> io::Result<()> {
+    /// `PERF_EVENT_IOC_ENABLE`
+    const ENABLE: libc::Ioctl = libc::_IO(b'$' as u32, 0);
+    /// `PERF_IOC_FLAG_GROUP`
+    const GROUP: libc::c_ulong = 1;
+    // SAFETY: the request takes a number and touches no memory of ours.
+    match unsafe { libc::ioctl(leader.as_raw_fd(), ENABLE, GROUP) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -42,6 +42,35 @@ impl BasicInfo {
     }
 }
 
+/// Who made the CPU and what it can do, as the first CPU of `<proc>/cpuinfo` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuModel {
+    /// Vendor; `unknown` where the architecture does not tell.
+    pub vendor: String,
+    flags: Vec<String>,
+}
+
+impl CpuModel {
+    /// Reads `<proc>/cpuinfo`; a file that cannot be read tells nothing.
+    pub fn read(roots: &Roots) -> Self {
+        Self::of_cpuinfo(&fs::read_to_string(roots.proc.join("cpuinfo")).unwrap_or_default())
+    }
+
+    fn of_cpuinfo(text: &str) -> Self {
+        let flags = text.lines().find_map(|line| {
+            let (name, flags) = line.split_once(':')?;
+            (name.trim() == "flags").then_some(flags)
+        });
+        let flags = flags.unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect();
+        Self { vendor: field(text, &["vendor_id"]), flags }
+    }
+
+    /// Whether `flag` is among the first CPU's `flags`.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
+    }
+}
+
 /// The text between the first and the second colon of the first line that contains one of `names`.
 fn field(cpuinfo: &str, names: &[&str]) -> String {
     let line = cpuinfo.lines().find(|line| names.iter().any(|name| line.contains(name)));
@@ -62,5 +91,14 @@ mod tests {
         for text in ["", "vendor_id\n", "vendor_id\t:\n"] {
             assert_eq!(field(text, &["vendor_id"]), "unknown", "{text:?}");
         }
+    }
+
+    #[test]
+    fn flags_are_whole_words_of_the_line_of_that_name() {
+        let cpu =
+            CpuModel::of_cpuinfo("vendor_id\t: AuthenticAMD\nvmx flags\t: vnmi\nflags\t\t: fpu cqm_llc\n");
+        assert_eq!(cpu.vendor, "AuthenticAMD");
+        assert!(cpu.has("fpu") && cpu.has("cqm_llc") && !cpu.has("cqm") && !cpu.has("vnmi"));
+        assert!(!CpuModel::of_cpuinfo("").has("fpu"));
     }
 }

@@ -9,6 +9,7 @@ pub mod meminfo;
 pub mod mountinfo;
 pub mod numa;
 pub mod offers;
+pub mod online;
 pub mod probe_group;
 pub mod roots;
 pub mod topology;

@@ -2,11 +2,14 @@
 
 pub mod cgroup_watch;
 pub mod collect;
+pub mod cpi;
 pub mod disks;
 pub mod file_usage;
 mod groups;
 mod memory;
+pub mod perf_group;
 pub mod procfs;
 mod rate;
+pub mod resctrl_use;
 pub mod rounds;
 pub mod tree_scan;
