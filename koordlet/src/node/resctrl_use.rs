@@ -84,13 +84,13 @@ impl Collect for ResctrlCollector {
 
 /// What this node offers, for `doctor`.
 pub fn offer(roots: &Roots) -> Offer {
-    const NAME: &str = "resctrl-monitoring";
+    const NAME: &str = "collector-resctrl";
     match cpu_can(&CpuModel::read(roots)) {
         Err(why) => Offer::missing(NAME, why),
         Ok(()) if !roots.sys_fs.join("resctrl/info/L3_MON").is_dir() => {
             Offer::missing(NAME, "the CPU can, but resctrl with L3 monitoring is not mounted yet")
         }
-        Ok(()) => Offer::ok(NAME, "cache and memory bandwidth of resctrl groups are told"),
+        Ok(()) => Offer::ok(NAME, "on: cache and memory bandwidth of the classes are told"),
     }
 }
 

@@ -38,9 +38,9 @@ pub enum WhyNot {
 
 /// What this node offers, for `doctor`.
 pub fn offer(layout: &Layout, roots: &Roots) -> Offer {
-    const NAME: &str = "cpi";
+    const NAME: &str = "collector-cpi";
     match try_counting(layout, roots, CPI_EVENTS) {
-        Ok(()) => Offer::ok(NAME, "cycles and instructions of cgroups are counted"),
+        Ok(()) => Offer::ok(NAME, "on: cycles and instructions of cgroups are counted"),
         Err(why @ WhyNot::Other(_)) => Offer::failed(NAME, chain(&why)),
         Err(why) => Offer::missing(NAME, chain(&why)),
     }
@@ -87,7 +87,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("cpu")).unwrap();
         let layout = Layout::of_folder(root.path()).unwrap();
         let answer = offer(&layout, &Roots::host());
-        assert_eq!(answer, Offer::missing("cpi", "no mounted cgroup hierarchy has perf_event"));
+        assert_eq!(answer, Offer::missing("collector-cpi", "no mounted cgroup hierarchy has perf_event"));
         std::fs::create_dir_all(root.path().join("perf_event")).unwrap();
         let layout = Layout::of_folder(root.path()).unwrap();
         assert!(offer(&layout, &Roots::host()).state != crate::host::offers::State::Ok);
