@@ -13,6 +13,7 @@ mod notices;
 mod once;
 mod pace;
 mod run_loop;
+mod upkeep;
 mod world;
 
 use std::future::Future;
@@ -87,6 +88,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let executor = Arc::new(executor);
     let (writers, readers) = hub();
     let facts = Facts::default();
+    let series = upkeep::new_series(&config.collect);
     let metrics = Arc::new(Metrics::new(&config.node_name, &readers));
     metrics.add_executor(&executor.stats());
     let (servers, asks) = Servers::start(&config, Arc::clone(&metrics), readers.clone()).await?;
@@ -122,6 +124,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         roots: config.roots.clone(),
         readers: readers.clone(),
         facts: facts.clone(),
+        series: series.clone(),
     };
     let world =
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
@@ -130,7 +133,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
 
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
-    let effects = Effects { executor: Arc::clone(&executor), metrics };
+    let effects = Effects { executor: Arc::clone(&executor), metrics, series };
     let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}

@@ -16,6 +16,7 @@ use crate::node::disks::{self, DiskCollector};
 use crate::node::rounds::{Collect, Rounds};
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
+use crate::state::series::shared::SharedSeries;
 
 /// What collectors read from and publish to.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub(super) struct Surroundings {
     pub(super) readers: Readers,
     /// Where results go.
     pub(super) facts: Facts,
+    /// Where their history goes.
+    pub(super) series: SharedSeries,
 }
 
 /// Starts them. They end when the answer is dropped.

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::decider::Decider;
 use super::pace::{GATHER, Pace};
+use super::upkeep;
 use super::world::World;
 use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
@@ -27,6 +28,7 @@ use crate::node::collect::{Collector, HostAppDir, Scale};
 use crate::report::metrics::Metrics;
 use crate::rules::RuleGates;
 use crate::state::hub::Readers;
+use crate::state::series::shared::SharedSeries;
 use crate::state::topology::KubeletCpuPolicy;
 use crate::state::usage::CpuTime;
 use crate::strategies::cpu_suppress::SuppressSettings;
@@ -52,6 +54,8 @@ pub(super) struct Effects {
     pub(super) executor: Arc<Executor>,
     /// Counts.
     pub(super) metrics: Arc<Metrics>,
+    /// History of what is collected.
+    pub(super) series: SharedSeries,
 }
 
 /// The loop's state.
@@ -121,6 +125,7 @@ impl RunLoop {
                 _ = self.pace.step.tick(), if self.suppress_on => self.step(),
                 _ = self.pace.host.tick() => {
                     self.world.refresh_host();
+                    self.tidy_series();
                     self.replan();
                 }
                 changed = changed(&mut manifests) => {
@@ -174,6 +179,11 @@ impl RunLoop {
         let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
         self.world.writers().usage.set(Arc::new(usage));
         self.effects.metrics.ticked();
+    }
+
+    fn tidy_series(&self) {
+        let host_apps = self.host_apps.iter().map(|app| &*app.name);
+        upkeep::tidy(&self.effects.series, &self.readers.pods.borrow(), host_apps, monotonic());
     }
 
     fn step(&mut self) {
