@@ -1,5 +1,6 @@
 //! Procfs, sysfs and cgroup files -> samples of usage; inotify where there is no eBPF.
 
+pub mod be_files;
 pub mod cgroup_watch;
 pub mod collect;
 pub mod cpi;
