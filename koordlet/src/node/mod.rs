@@ -8,6 +8,7 @@ pub mod disks;
 pub mod file_usage;
 mod groups;
 mod memory;
+pub mod numa_use;
 pub mod perf_group;
 pub mod procfs;
 mod rate;

@@ -131,6 +131,14 @@ impl ProcReader {
         per_cpu_ticks(text).map_err(|source| ProcError::Parse { path: self.stat.clone(), source })
     }
 
+    /// Ticks of the whole node, and of each CPU at the same moment. Those of a CPU may be unusable where those of
+    /// the node are not.
+    pub fn all_ticks(&mut self) -> Result<(u64, Result<BTreeMap<u32, u64>, ProcError>), ProcError> {
+        let text = read(&self.stat, &mut self.buffer)?;
+        let unusable = |source| ProcError::Parse { path: self.stat.clone(), source };
+        Ok((total_ticks(text).map_err(unusable)?, per_cpu_ticks(text).map_err(unusable)))
+    }
+
     /// Memory of the whole node.
     pub fn meminfo(&mut self) -> Result<Meminfo, ProcError> {
         Ok(Meminfo::parse(read(&self.meminfo, &mut self.buffer)?))
