@@ -9,6 +9,7 @@ pub mod collectors;
 mod decider;
 mod driver;
 mod inputs;
+mod node_info;
 mod notices;
 mod once;
 mod pace;
@@ -125,6 +126,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         readers: readers.clone(),
         facts: facts.clone(),
         series: series.clone(),
+        metrics: Arc::clone(&metrics),
     };
     let world =
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::node_info::NodeInfo;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
@@ -14,6 +15,7 @@ use crate::host::offers::Offer;
 use crate::host::roots::Roots;
 use crate::node::disks::{self, DiskCollector};
 use crate::node::rounds::{Collect, Rounds};
+use crate::report::metrics::Metrics;
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
@@ -33,13 +35,22 @@ pub(super) struct Surroundings {
     pub(super) facts: Facts,
     /// Where their history goes.
     pub(super) series: SharedSeries,
+    /// Where rounds are counted.
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// Starts them. They end when the answer is dropped.
 pub(super) fn start(config: &Config, surroundings: &Surroundings) -> Rounds {
     let mut rounds = Rounds::default();
+    start_node_info(&mut rounds, config, surroundings);
     start_disks(&mut rounds, config, surroundings);
     rounds
+}
+
+fn start_node_info(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { roots, facts, metrics, .. } = surroundings;
+    let info = || NodeInfo::new(roots.clone(), facts, Arc::clone(metrics));
+    start_if(rounds, Some(config.collect.node_info), info);
 }
 
 fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {

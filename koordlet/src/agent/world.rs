@@ -20,7 +20,7 @@ use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
 use crate::manifests::{Object, Objects};
 use crate::node::collect::HostAppDir;
 use crate::node::tree_scan::scan;
-use crate::report::metrics::{Metrics, NodeFacts};
+use crate::report::metrics::Metrics;
 use crate::state::hub::Writers;
 use crate::state::pods::PodTable;
 use crate::state::slo::SloMerger;
@@ -141,9 +141,7 @@ impl World {
 
     /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
     pub(super) fn refresh_host(&mut self) {
-        let read = NodeCpuInfo::read(&self.roots);
-        self.metrics.node_facts_read(NodeFacts::Cpu, &read);
-        match read {
+        match NodeCpuInfo::read(&self.roots) {
             Ok(info) => self.cpus = cpus(&info),
             Err(error) => {
                 for news in self.said.cpus.news([chain(&error)]) {

@@ -50,9 +50,9 @@ impl<T> Default for Published<T> {
 /// All of them. Each has one writer, named beside it. Clones share the values.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// CPUs of the node; from the agent's loop.
+    /// CPUs of the node; from the collector of node information.
     pub cpus: Published<NodeCpuInfo>,
-    /// NUMA nodes with memory and hugepages; from the agent's loop.
+    /// NUMA nodes with memory and hugepages; likewise.
     pub numa: Published<NodeNumaInfo>,
     /// Memory, throttling and NUMA figures read from cgroup files; from the round of group files.
     pub groups: Published<GroupStats>,
