@@ -18,6 +18,7 @@ mod executor_writes;
 mod fallback;
 mod inspect_node;
 mod kit_works;
+mod perf_counters;
 mod runc;
 mod running;
 mod suppress_cpuset;

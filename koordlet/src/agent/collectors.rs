@@ -9,11 +9,14 @@ use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
 use crate::config::Config;
-use crate::config::collect::DEVICES;
+use crate::config::collect::{CpiSettings, DEVICES};
 use crate::config::gates::Gate;
+use crate::error_chain::chain;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::node::cpi::{self, CPI_EVENTS, CpiCollector};
 use crate::node::disks::{self, DiskCollector};
+use crate::node::resctrl_use::{self, ResctrlCollector};
 use crate::node::rounds::{Collect, Rounds};
 use crate::report::metrics::Metrics;
 use crate::state::facts::Facts;
@@ -44,6 +47,8 @@ pub(super) fn start(config: &Config, surroundings: &Surroundings) -> Rounds {
     let mut rounds = Rounds::default();
     start_node_info(&mut rounds, config, surroundings);
     start_disks(&mut rounds, config, surroundings);
+    start_cpi(&mut rounds, config, surroundings);
+    start_resctrl(&mut rounds, config, surroundings);
     rounds
 }
 
@@ -58,10 +63,34 @@ fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings
     start_if(rounds, config.collect.disks, || DiskCollector::new(roots, facts.disks.clone()));
 }
 
-/// Starts what has an interval. Without a thread for it the rest of the agent runs on.
+fn start_cpi(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { layout, roots, readers, facts, .. } = surroundings;
+    let Some(CpiSettings { interval, window }) = config.collect.cpi else { return };
+    let (pods, counts) = (readers.pods.clone(), facts.cpi.clone());
+    match CpiCollector::new(layout, roots, CPI_EVENTS, window, pods, counts) {
+        Ok(collector) => spawn(rounds, interval, collector),
+        Err(why) => tracing::info!(collector = "cpi", why = chain(&why), "collector is off"),
+    }
+}
+
+fn start_resctrl(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { roots, facts, .. } = surroundings;
+    let Some(interval) = config.collect.resctrl else { return };
+    match ResctrlCollector::new(roots, facts.cache_use.clone()) {
+        Ok(collector) => spawn(rounds, interval, collector),
+        Err(why) => tracing::info!(collector = "resctrl", why, "collector is off"),
+    }
+}
+
+/// Starts what has an interval.
 fn start_if<C: Collect>(rounds: &mut Rounds, interval: Option<Duration>, collector: impl FnOnce() -> C) {
-    let Some(interval) = interval else { return };
-    let collector = collector();
+    if let Some(interval) = interval {
+        spawn(rounds, interval, collector());
+    }
+}
+
+/// Starts a collector. Without a thread for it the rest of the agent runs on.
+fn spawn(rounds: &mut Rounds, interval: Duration, collector: impl Collect) {
     let name = collector.name();
     if let Err(error) = rounds.start(collector, interval) {
         tracing::warn!(collector = name, %error, "cannot start a collector");
@@ -70,11 +99,19 @@ fn start_if<C: Collect>(rounds: &mut Rounds, interval: Option<Duration>, collect
 
 /// Whether each collector is on, with what this node gives it or lacks, for `koordlet doctor`.
 pub fn offers(config: &Config, layout: &Layout, kubepods: Option<&CgroupDir>) -> Vec<Offer> {
-    let _ = (layout, kubepods);
+    let _ = kubepods;
     let gates = |gates: &[Gate]| gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ");
     let on = &config.collect;
+    let resctrl = match (config.gates.is_on(Gate::ResctrlCollector), on.resctrl) {
+        (true, None) => Offer::off(resctrl_use::OFFER, "flag --enable-resctrl-collector is off"),
+        (_, interval) => gated(resctrl_use::OFFER, Gate::ResctrlCollector, interval.is_some(), || {
+            resctrl_use::offer(&config.roots)
+        }),
+    };
     vec![
-        gated(disks::OFFER, Gate::BlkIoReconcile, on.disks, || disks::offer(&config.roots)),
+        gated(disks::OFFER, Gate::BlkIoReconcile, on.disks.is_some(), || disks::offer(&config.roots)),
+        gated(cpi::OFFER, Gate::CpiCollector, on.cpi.is_some(), || cpi::offer(layout, &config.roots)),
+        resctrl,
         Offer::off(
             "collector-devices",
             format!("GPU and RDMA devices (gates {}) are not supported by this agent", gates(&DEVICES)),
@@ -82,6 +119,6 @@ pub fn offers(config: &Config, layout: &Layout, kubepods: Option<&CgroupDir>) ->
     ]
 }
 
-fn gated(name: &str, gate: Gate, interval: Option<Duration>, offer: impl FnOnce() -> Offer) -> Offer {
-    if interval.is_some() { offer() } else { Offer::off(name, format!("gate {} is off", gate.name())) }
+fn gated(name: &str, gate: Gate, on: bool, offer: impl FnOnce() -> Offer) -> Offer {
+    if on { offer() } else { Offer::off(name, format!("gate {} is off", gate.name())) }
 }

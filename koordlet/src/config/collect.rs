@@ -128,6 +128,11 @@ pub(super) fn resolve(
     if let Some(line) = unsupported(gates) {
         notices.push(line);
     }
+    if gates.is_on(Gate::Libpfm4) {
+        let same =
+            "the gate Libpfm4 changes nothing: cycles and instructions are one group of perf events anyway";
+        notices.push(same.to_owned());
+    }
     let when = |gate, interval: Option<Duration>| interval.filter(|_| gates.is_on(gate));
     Some(CollectSettings {
         usage: usage?,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use self::batch::{Batch, Target};
-pub use self::offer::{WhyNot, offer};
+pub use self::offer::{OFFER, WhyNot, offer};
 use super::perf_group::PerfEvent;
 use super::rounds::Collect;
 use crate::cgroup::layout::Layout;

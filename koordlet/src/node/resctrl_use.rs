@@ -16,6 +16,9 @@ use crate::state::cache_use::{CacheFigures, CacheUse};
 use crate::state::facts::Published;
 use crate::units::{Bytes, Nanos};
 
+/// Its line in `doctor`.
+pub const OFFER: &str = "collector-resctrl";
+
 /// Groups that are read: one for each class that the policy tells apart.
 const GROUPS: [&str; 3] = ["LSR", "LS", "BE"];
 
@@ -84,13 +87,12 @@ impl Collect for ResctrlCollector {
 
 /// What this node offers, for `doctor`.
 pub fn offer(roots: &Roots) -> Offer {
-    const NAME: &str = "collector-resctrl";
     match cpu_can(&CpuModel::read(roots)) {
-        Err(why) => Offer::missing(NAME, why),
+        Err(why) => Offer::missing(OFFER, why),
         Ok(()) if !roots.sys_fs.join("resctrl/info/L3_MON").is_dir() => {
-            Offer::missing(NAME, "the CPU can, but resctrl with L3 monitoring is not mounted yet")
+            Offer::missing(OFFER, "the CPU can, but resctrl with L3 monitoring is not mounted yet")
         }
-        Ok(()) => Offer::ok(NAME, "on: cache and memory bandwidth of the classes are told"),
+        Ok(()) => Offer::ok(OFFER, "on: cache and memory bandwidth of the classes are told"),
     }
 }
 

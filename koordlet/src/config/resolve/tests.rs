@@ -128,6 +128,15 @@ fn a_daemon_sets_arguments_are_taken_over_with_one_line() {
 }
 
 #[test]
+fn the_gate_libpfm4_is_taken_and_said_to_change_nothing() {
+    let notices = |gates: &str| config(&[&format!("--feature-gates={gates}")]).notices;
+    let lines = |gates| notices(gates).iter().filter(|line| line.contains("Libpfm4 changes nothing")).count();
+    assert_eq!((lines("CPICollector=true,Libpfm4=true"), lines("CPICollector=true")), (1, 0));
+    let with = config(&["--feature-gates=CPICollector=true,Libpfm4=true"]).collect.cpi;
+    assert_eq!(with, config(&["--feature-gates=CPICollector=true"]).collect.cpi);
+}
+
+#[test]
 fn both_suppression_gates_raise_a_warning() {
     assert!(config(&["--feature-gates=AllAlpha=true"]).notices.iter().any(|n| n.contains("BECPUManager")));
     assert!(!config(&[]).notices.iter().any(|notice| notice.contains("BECPUManager")));

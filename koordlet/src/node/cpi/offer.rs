@@ -16,6 +16,9 @@ use crate::host::online::online_cpus;
 use crate::host::roots::Roots;
 use crate::node::perf_group::{PerfEvent, PerfGroup};
 
+/// Its line in `doctor`.
+pub const OFFER: &str = "collector-cpi";
+
 /// Why it cannot.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyNot {
@@ -38,11 +41,10 @@ pub enum WhyNot {
 
 /// What this node offers, for `doctor`.
 pub fn offer(layout: &Layout, roots: &Roots) -> Offer {
-    const NAME: &str = "collector-cpi";
     match try_counting(layout, roots, CPI_EVENTS) {
-        Ok(()) => Offer::ok(NAME, "on: cycles and instructions of cgroups are counted"),
-        Err(why @ WhyNot::Other(_)) => Offer::failed(NAME, chain(&why)),
-        Err(why) => Offer::missing(NAME, chain(&why)),
+        Ok(()) => Offer::ok(OFFER, "on: cycles and instructions of cgroups are counted"),
+        Err(why @ WhyNot::Other(_)) => Offer::failed(OFFER, chain(&why)),
+        Err(why) => Offer::missing(OFFER, chain(&why)),
     }
 }
 
@@ -87,7 +89,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("cpu")).unwrap();
         let layout = Layout::of_folder(root.path()).unwrap();
         let answer = offer(&layout, &Roots::host());
-        assert_eq!(answer, Offer::missing("collector-cpi", "no mounted cgroup hierarchy has perf_event"));
+        assert_eq!(answer, Offer::missing(OFFER, "no mounted cgroup hierarchy has perf_event"));
         std::fs::create_dir_all(root.path().join("perf_event")).unwrap();
         let layout = Layout::of_folder(root.path()).unwrap();
         assert!(offer(&layout, &Roots::host()).state != crate::host::offers::State::Ok);
