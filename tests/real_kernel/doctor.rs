@@ -68,3 +68,25 @@ fn doctor_fails_where_nothing_can_be_enforced() -> Result<()> {
     ensure!(code == Some(1) && check(&report, "run-dir")?["status"] == "failed", "{code:?} {report:#}");
     Ok(())
 }
+
+#[test]
+fn doctor_says_of_cpi_and_resctrl_whether_they_are_on_or_why_not() -> Result<()> {
+    const GATES: &str = "--feature-gates=CPICollector=true,ResctrlCollector=true";
+    let line = |flags: &[&str], name: &str| -> Result<(String, String)> {
+        let (_, report) = doctor(&[&["--ebpf=off"], flags].concat())?;
+        let text = |field: &str| check(&report, name)?[field].as_str().map(str::to_owned).context("no text");
+        Ok((text("status")?, text("detail")?))
+    };
+    let off = |status: &str, detail: &str| (status.to_owned(), detail.to_owned());
+    ensure!(line(&[], "collector-cpi")? == off("off", "gate CPICollector is off"));
+    ensure!(line(&[], "collector-resctrl")? == off("off", "gate ResctrlCollector is off"));
+    let unflagged = line(&[GATES], "collector-resctrl")?;
+    ensure!(unflagged == off("off", "flag --enable-resctrl-collector is off"), "{unflagged:?}");
+    for name in ["collector-cpi", "collector-resctrl"] {
+        let (status, detail) = line(&[GATES, "--enable-resctrl-collector"], name)?;
+        let told =
+            (status == "ok" && detail.starts_with("on: ")) || (status == "missing" && !detail.is_empty());
+        ensure!(told, "{name} {status} {detail}");
+    }
+    Ok(())
+}

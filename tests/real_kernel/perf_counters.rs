@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kit::{Class, Driver, Load, Tree, need, offers};
+use kit::{Agent, Class, Driver, Load, Manifests, NodeManifest, Tree, need, offers};
 use koordlet::api::pod::Pod;
 use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
@@ -25,6 +25,9 @@ use koordlet::state::cpi::{Cpi, CpiCounts};
 use koordlet::state::facts::Published;
 use koordlet::state::hub::{Readers, Writers, hub};
 use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use koordlet::state::series::key::{CpiResource, SeriesKey};
+use koordlet::state::series::settings::SeriesSettings;
+use koordlet::state::series::shared::SharedSeries;
 use koordlet::units::Nanos;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -40,6 +43,7 @@ struct Counted {
     writers: Writers,
     readers: Readers,
     published: Published<CpiCounts>,
+    series: SharedSeries,
 }
 
 impl Counted {
@@ -49,7 +53,8 @@ impl Counted {
         let layout = Layout::detect(&Roots::host())?;
         let root = layout.hierarchy_root(Controller::PerfEvent).context("no perf_event")?.to_owned();
         let (writers, readers) = hub();
-        Ok(Self { tree, pod, root, layout, writers, readers, published: Published::default() })
+        let series = SharedSeries::new(SeriesSettings::default());
+        Ok(Self { tree, pod, root, layout, writers, readers, published: Published::default(), series })
     }
 
     /// The pod with these containers. No directory is made.
@@ -98,7 +103,8 @@ impl Counted {
 
     fn collector(&self, events: [PerfEvent; 2], window: Duration) -> Result<CpiCollector> {
         let (pods, published) = (self.readers.pods.clone(), self.published.clone());
-        Ok(CpiCollector::new(&self.layout, &Roots::host(), events, window, pods, published)?)
+        let series = self.series.clone();
+        Ok(CpiCollector::new(&self.layout, &Roots::host(), events, window, pods, published, series)?)
     }
 
     /// A round's first figure of each container, by name.
@@ -164,6 +170,13 @@ fn task_clock_of_a_container_is_its_cpu_time() -> Result<()> {
     });
     kit::skip::note(format_args!("task clock to CPU time: {tries:.4?}"));
     ensure!(equal, "task clock to CPU time: {tries:?}");
+    let counts = counted.published.get().context("nothing was published")?;
+    let (pod, container) = counts.containers.keys().next().context("no container")?;
+    let key = SeriesKey::cpi(pod, container, CpiResource::Cycle);
+    let newest = counted.series.newest(&key, Nanos(0), Nanos(u64::MAX)).context("no sample")?;
+    let cycles = counts.containers.values().next().context("no container")?.cycles;
+    // Samples are kept with seven digits.
+    ensure!(newest.0 == counts.at && (newest.1 / cycles - 1.0).abs() < 1e-6, "{newest:?} against {cycles}");
     Ok(())
 }
 
@@ -246,5 +259,31 @@ fn cycles_and_instructions_of_a_busy_container_are_counted() -> Result<()> {
     let counts = counted.published.get().context("nothing was published")?;
     let cpi = counts.containers.values().next().context("no figure")?;
     ensure!(cpi.cycles > 0.0 && cpi.instructions > 0.0, "{cpi:?}");
+    Ok(())
+}
+
+#[test]
+fn an_agent_says_once_why_a_collector_is_off() -> Result<()> {
+    need!(offers::cgroups());
+    let counted = Counted::new()?;
+    let manifests = Manifests::new()?;
+    manifests.write("node", &NodeManifest::this_host("node-1"))?;
+    let agent = Agent::of(&counted.tree, &manifests)?
+        .flag("feature-gates", "CPICollector=true,ResctrlCollector=true")
+        .flag("enable-resctrl-collector", "true")
+        .flag("cpi-collector-interval", "100ms")
+        .flag("collect-cpi-timewindow", "100ms");
+    let running = agent.start()?;
+    let lines = |name: &str| {
+        let log = running.log();
+        let mine = |line: &&str| line.contains("collector is off") && line.contains(name);
+        log.lines().filter(mine).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = usize::from(offer(&counted.layout, &Roots::host()).state != State::Ok);
+    ensure!(lines("cpi").len() == expected, "{}", running.log());
+    std::thread::sleep(Duration::from_millis(500));
+    ensure!(lines("cpi").len() == expected && lines("resctrl").len() <= 1, "{}", running.log());
+    ensure!(!running.log().contains("round failed"), "{}", running.log());
+    running.stop()?;
     Ok(())
 }

@@ -64,19 +64,19 @@ fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings
 }
 
 fn start_cpi(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
-    let Surroundings { layout, roots, readers, facts, .. } = surroundings;
+    let Surroundings { layout, roots, readers, facts, series, .. } = surroundings;
     let Some(CpiSettings { interval, window }) = config.collect.cpi else { return };
     let (pods, counts) = (readers.pods.clone(), facts.cpi.clone());
-    match CpiCollector::new(layout, roots, CPI_EVENTS, window, pods, counts) {
+    match CpiCollector::new(layout, roots, CPI_EVENTS, window, pods, counts, series.clone()) {
         Ok(collector) => spawn(rounds, interval, collector),
         Err(why) => tracing::info!(collector = "cpi", why = chain(&why), "collector is off"),
     }
 }
 
 fn start_resctrl(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
-    let Surroundings { roots, facts, .. } = surroundings;
+    let Surroundings { roots, facts, series, .. } = surroundings;
     let Some(interval) = config.collect.resctrl else { return };
-    match ResctrlCollector::new(roots, facts.cache_use.clone()) {
+    match ResctrlCollector::new(roots, facts.cache_use.clone(), series.clone()) {
         Ok(collector) => spawn(rounds, interval, collector),
         Err(why) => tracing::info!(collector = "resctrl", why, "collector is off"),
     }

@@ -29,6 +29,8 @@ use crate::host::roots::Roots;
 use crate::state::cpi::{Cpi, CpiCounts};
 use crate::state::facts::Published;
 use crate::state::pods::PodTable;
+use crate::state::series::key::{CpiResource, SeriesKey};
+use crate::state::series::shared::SharedSeries;
 use crate::units::Nanos;
 
 /// What is counted: cycles, then instructions.
@@ -81,6 +83,7 @@ pub struct CpiCollector {
     window: Duration,
     pods: watch::Receiver<Arc<PodTable>>,
     published: Published<CpiCounts>,
+    series: SharedSeries,
 }
 
 impl CpiCollector {
@@ -96,10 +99,11 @@ impl CpiCollector {
         window: Duration,
         pods: watch::Receiver<Arc<PodTable>>,
         published: Published<CpiCounts>,
+        series: SharedSeries,
     ) -> Result<Self, WhyNot> {
         offer::try_counting(layout, roots, events)?;
         let root = layout.hierarchy_root(Controller::PerfEvent).ok_or(WhyNot::NoHierarchy)?.to_owned();
-        Ok(Self { root, roots: roots.clone(), events, window, pods, published })
+        Ok(Self { root, roots: roots.clone(), events, window, pods, published, series })
     }
 
     /// The containers that have a directory.
@@ -149,7 +153,17 @@ impl Collect for CpiCollector {
     }
 
     fn round(&mut self, _now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.published.set(self.count()?);
+        let counts = self.count()?;
+        self.series.append(counts.at, samples(&counts));
+        self.published.set(counts);
         Ok(())
     }
+}
+
+/// Two series of each container, collection.md 6.8.
+fn samples(counts: &CpiCounts) -> impl Iterator<Item = (SeriesKey, f64)> {
+    counts.containers.iter().flat_map(|((pod, container), Cpi { cycles, instructions })| {
+        [(CpiResource::Cycle, *cycles), (CpiResource::Instruction, *instructions)]
+            .map(|(what, value)| (SeriesKey::cpi(pod, container, what), value))
+    })
 }

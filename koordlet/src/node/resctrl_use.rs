@@ -14,6 +14,8 @@ use crate::host::offers::Offer;
 use crate::host::roots::Roots;
 use crate::state::cache_use::{CacheFigures, CacheUse};
 use crate::state::facts::Published;
+use crate::state::series::key::{MbType, SeriesKey};
+use crate::state::series::shared::SharedSeries;
 use crate::units::{Bytes, Nanos};
 
 /// Its line in `doctor`.
@@ -61,6 +63,7 @@ pub struct ResctrlCollector {
     /// `<sys_fs>/resctrl`
     root: PathBuf,
     published: Published<CacheUse>,
+    series: SharedSeries,
 }
 
 impl ResctrlCollector {
@@ -68,9 +71,9 @@ impl ResctrlCollector {
     ///
     /// # Errors
     /// What the CPU lacks.
-    pub fn new(roots: &Roots, published: Published<CacheUse>) -> Result<Self, String> {
+    pub fn new(roots: &Roots, published: Published<CacheUse>, series: SharedSeries) -> Result<Self, String> {
         cpu_can(&CpuModel::read(roots))?;
-        Ok(Self { root: roots.sys_fs.join("resctrl"), published })
+        Ok(Self { root: roots.sys_fs.join("resctrl"), published, series })
     }
 }
 
@@ -80,7 +83,9 @@ impl Collect for ResctrlCollector {
     }
 
     fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.published.set(read(&self.root, now)?);
+        let found = read(&self.root, now)?;
+        self.series.append(found.at, samples(&found));
+        self.published.set(found);
         Ok(())
     }
 }
@@ -103,6 +108,18 @@ fn cpu_can(cpu: &CpuModel) -> Result<(), String> {
     }
     let lacking: Vec<_> = FLAGS.into_iter().filter(|flag| !cpu.has(flag)).collect();
     if lacking.is_empty() { Ok(()) } else { Err(format!("the CPU lacks {}", lacking.join(" "))) }
+}
+
+/// The series of one round; a figure that is absent is no sample.
+fn samples(found: &CacheUse) -> impl Iterator<Item = (SeriesKey, f64)> {
+    found.groups.iter().flat_map(|((group, id), CacheFigures { occupancy, local, total })| {
+        let samples = [
+            (SeriesKey::llc(group, *id), occupancy),
+            (SeriesKey::mb(group, *id, MbType::Local), local),
+            (SeriesKey::mb(group, *id, MbType::Total), total),
+        ];
+        samples.into_iter().filter_map(|(key, bytes)| Some((key, (*bytes)?.0 as f64)))
+    })
 }
 
 /// Reads all groups.

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "fixture files in a temporary directory")]
 
 use super::*;
+use crate::state::series::settings::SeriesSettings;
 
 /// A resctrl tree in a folder.
 struct Tree(tempfile::TempDir);
@@ -25,6 +26,10 @@ impl Tree {
     fn read(&self) -> Result<CacheUse, ResctrlError> {
         read(self.0.path(), Nanos(7))
     }
+}
+
+fn series() -> SharedSeries {
+    SharedSeries::new(SeriesSettings::default())
 }
 
 fn figures_of(occupancy: Option<u64>, local: Option<u64>, total: Option<u64>) -> CacheFigures {
@@ -95,7 +100,8 @@ fn groups_that_vanish_are_no_error_and_resctrl_may_be_mounted_later() {
 fn nonsense_is_an_error_that_names_the_file_and_the_last_figures_stay() {
     let tree = Tree::new(&[("LS/mon_data/mon_L3_00/llc_occupancy", "1\n")]);
     let published = Published::default();
-    let mut collector = ResctrlCollector { root: tree.0.path().to_owned(), published: published.clone() };
+    let root = tree.0.path().to_owned();
+    let mut collector = ResctrlCollector { root, published: published.clone(), series: series() };
     collector.round(Nanos(1)).unwrap();
     for nonsense in ["", "-1\n", "1 2\n", "99999999999999999999\n"] {
         tree.write("LS/mon_data/mon_L3_00/llc_occupancy", nonsense);
@@ -114,7 +120,7 @@ fn the_cpu_must_be_able_to_and_the_offer_says_what_it_lacks() {
     let offered = |vendor: &str, flags: &str| {
         host.write("proc/cpuinfo", &format!("vendor_id\t: {vendor}\nflags\t\t: fpu {flags}\n"));
         assert_eq!(
-            ResctrlCollector::new(&roots, Published::default()).is_ok(),
+            ResctrlCollector::new(&roots, Published::default(), series()).is_ok(),
             cpu_can(&CpuModel::read(&roots)).is_ok()
         );
         offer(&roots)
@@ -127,4 +133,24 @@ fn the_cpu_must_be_able_to_and_the_offer_says_what_it_lacks() {
     assert!(offered("AuthenticAMD", &all).detail.contains("not mounted"));
     fs::create_dir_all(host.0.path().join("resctrl/info/L3_MON")).unwrap();
     assert_eq!(offered("GenuineIntel", &all).state, crate::host::offers::State::Ok);
+}
+
+#[test]
+fn each_figure_that_is_there_is_a_sample_and_a_class_without_any_has_no_series() {
+    let tree = Tree::new(&[
+        ("LS/mon_data/mon_L3_01/llc_occupancy", "4096\n"),
+        ("LS/mon_data/mon_L3_01/mbm_local_bytes", "Unavailable\n"),
+        ("LS/mon_data/mon_L3_01/mbm_total_bytes", "1073741824\n"),
+        ("BE/mon_data/mon_L3_01/llc_occupancy", "Error\n"),
+    ]);
+    let series = series();
+    let root = tree.0.path().to_owned();
+    let mut collector = ResctrlCollector { root, published: Published::default(), series: series.clone() };
+    collector.round(Nanos(1_000_000_000)).unwrap();
+    let newest = |key| series.newest(&key, Nanos(0), Nanos(u64::MAX)).map(|(_, value)| value);
+    assert_eq!(newest(SeriesKey::llc("LS", 1)), Some(4096.0));
+    assert_eq!(newest(SeriesKey::mb("LS", 1, MbType::Total)), Some(1_073_741_824.0));
+    assert_eq!(newest(SeriesKey::mb("LS", 1, MbType::Local)), None);
+    assert_eq!(series.stats().series, 2);
+    assert_eq!(series.stats().refused, 0);
 }
