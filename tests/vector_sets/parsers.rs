@@ -1,6 +1,6 @@
 //! Set `parsers`: CPUs, memory, NUMA nodes and ticks from the kernel's text (collection.md 2, 6.2).
 
-mod lscpu_tree;
+pub(crate) mod lscpu_tree;
 
 use std::collections::BTreeMap;
 

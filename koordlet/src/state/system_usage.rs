@@ -100,16 +100,18 @@ impl SystemInputs {
         self.pods_numa_memory = pods_numa_memory.map(|value| Sampled { at, value: value.clone() });
     }
 
-    /// The system's use at `now`, collection.md 6.6, from figures that are at most `outdated` old.
+    /// The system's use at `now`, collection.md 6.6, from figures that are at most `outdated` old. Where the whole
+    /// node's figure is not known, those of its NUMA nodes are not either.
     pub fn usage(&self, now: Nanos, outdated: Nanos) -> SystemUsage {
         let fresh = Fresh { now, outdated };
         let cpu = fresh.rest(self.node_cpu, [self.pods.cpu, self.host_apps.cpu]);
+        let memory = fresh.rest(self.node_memory, [self.pods.memory, self.host_apps.memory]);
         SystemUsage {
             at: now,
             cpu,
-            memory: fresh.rest(self.node_memory, [self.pods.memory, self.host_apps.memory]),
+            memory,
             numa_cpu: cpu.map(|cpu| self.numa_cpu(cpu, fresh)).unwrap_or_default(),
-            numa_memory: self.numa_memory(fresh),
+            numa_memory: memory.map(|_| self.numa_memory(fresh)).unwrap_or_default(),
         }
     }
 
