@@ -48,6 +48,26 @@ fn c006_quotas_shrink_and_grow_without_a_refusal() -> Result<()> {
 }
 
 #[test]
+fn a_rounded_quota_is_written_out_before_the_pod_is_narrowed_beneath_it() -> Result<()> {
+    need!(offers::cgroup_v1());
+    let dirs = Dirs::new()?;
+    let rig = Rig::start()?;
+    let container = Plans::new().hold(&dirs.container, Resource::CfsQuota, quota(119_001))?;
+    dirs.tree.set_cfs_quota(&dirs.container, 120_000)?;
+    rig.apply(&container)?;
+    ensure!(dirs.tree.cfs_quota(&dirs.container)? == 120_000, "what systemd makes of it is as good");
+    ensure!(dirs.tree.set_cfs_quota(&dirs.pod, 119_001).is_err(), "this kernel goes by the figure");
+    rig.apply(&container.clone().hold(&dirs.pod, Resource::CfsQuota, quota(119_001))?)?;
+    let held = (dirs.tree.cfs_quota(&dirs.pod)?, dirs.tree.cfs_quota(&dirs.container)?);
+    ensure!(held == (119_001, 119_001), "{held:?}");
+    ensure!(rig.refusals()? == 0 && rig.not_held()?.is_empty(), "{:?}", rig.not_held()?);
+    rig.apply(&Plans::new())?;
+    let given = (dirs.tree.cfs_quota(&dirs.pod)?, dirs.tree.cfs_quota(&dirs.container)?);
+    ensure!(given == (-1, 120_000), "{given:?}");
+    Ok(())
+}
+
+#[test]
 fn c007_c017_c215_a_burst_goes_with_its_quota() -> Result<()> {
     need!(offers::cgroups());
     let dirs = Dirs::new()?;

@@ -142,7 +142,7 @@ impl Engine {
     }
 
     /// A directory's id, quota text and quota, if that is finite.
-    fn finite_quota(&mut self, dir: &CgroupDir) -> Option<(u64, String, CfsQuota)> {
+    pub(super) fn finite_quota(&mut self, dir: &CgroupDir) -> Option<(u64, String, CfsQuota)> {
         let id = self.parts.backend.id(dir, Resource::CfsQuota).ok()?;
         let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
         let period = self.period(dir, &text);
@@ -169,6 +169,28 @@ impl Engine {
                 let original = Original { value, period: None };
                 self.record_entry(&shares, todo.id, *owner, original, Some(todo.target.clone()));
             }
+        }
+    }
+
+    /// Clearing `cpu.idle` resets the shares: they are written after it, also where the idle group's happen to
+    /// be the wished ones.
+    pub(super) fn take_shares_along(&mut self, todos: &mut Vec<Todo>) {
+        let cleared: Vec<(CgroupDir, u64)> = todos
+            .iter()
+            .filter(|todo| todo.change.resource == Resource::CpuIdle && todo.change.want == Value::Int(0))
+            .map(|todo| (todo.change.dir.clone(), todo.id))
+            .collect();
+        for (dir, id) in cleared {
+            let shares = Target::cgroup(&dir, Resource::CpuShares);
+            let ours = self.holds(&shares) || self.parts.ledger.get(&shares).is_some();
+            if !ours || todos.iter().any(|todo| todo.target == shares) {
+                continue;
+            }
+            // Gone meanwhile: its own event tells.
+            let Ok(text) = self.parts.backend.read(&dir, Resource::CpuShares) else { continue };
+            let goal = self.goal(&shares);
+            let todo = self.to_write(&shares, id, text, &goal);
+            todos.extend(todo);
         }
     }
 

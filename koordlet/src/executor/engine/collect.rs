@@ -59,8 +59,10 @@ impl Engine {
             todos.extend(todo);
         }
         self.lift_quotas_above_classes(&mut todos);
+        self.write_out_rounded_quotas(&mut todos);
         self.take_bursts_along(&mut todos, now);
         self.remember_shares_of_idle(&todos);
+        self.take_shares_along(&mut todos);
         todos
     }
 
@@ -199,8 +201,21 @@ impl Engine {
         }
     }
 
-    /// A change, if `text` does not mean the goal.
+    /// A change, if `text` does not mean the goal; an original is there to the letter or not at all.
     pub(super) fn compare(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
+        let todo = self.to_write(target, id, text, goal)?;
+        let is_so = match goal {
+            Goal::Give(Back::Original(original)) => {
+                let same_period = |now: Period| original.period_us().is_none_or(|us| us == now.us);
+                original.value == todo.text && todo.period.is_none_or(same_period)
+            }
+            _ => self.parts.files.holds(resource(target), &todo.change.want, &todo.text, todo.period),
+        };
+        (!is_so).then_some(todo)
+    }
+
+    /// The change that writes the goal over `text`, also where that means the same.
+    pub(super) fn to_write(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
         let Target::Cgroup { dir, resource } = target;
         let period = if *resource == Resource::CfsQuota { Some(self.period(dir, &text)) } else { None };
         let (want, kind) = match goal {
@@ -210,24 +225,9 @@ impl Engine {
                 (value.clone(), Kind::Hold { owner: *owner, cause: cause.clone() })
             }
             Goal::Give(Back::Value(value)) => (value.clone(), Kind::Give { original: None }),
-            Goal::Give(Back::Original(original)) => {
-                let same_period = period.is_none_or(|now| original.period_us().is_none_or(|us| us == now.us));
-                if same_period && original.value == text {
-                    return None;
-                }
-                self.original_to_give(target, original)?
-            }
+            Goal::Give(Back::Original(original)) => self.original_to_give(target, original)?,
             Goal::Wait(_) | Goal::Nothing(_) => return None,
         };
-        let other_period = match (&kind, period) {
-            (Kind::Give { original: Some(original) }, Some(now)) => {
-                original.period_us().is_some_and(|us| us != now.us)
-            }
-            _ => false,
-        };
-        if !other_period && self.parts.files.holds(*resource, &want, &text, period) {
-            return None;
-        }
         let present = self.parts.files.value(*resource, &text, period);
         let change = Change { dir: dir.clone(), resource: *resource, now: present, want };
         Some(Todo { target: target.clone(), id, text, period, change, kind })

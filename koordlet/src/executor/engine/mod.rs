@@ -14,6 +14,7 @@ mod recheck;
 mod relations;
 mod report;
 mod restore;
+mod rounded;
 mod slow;
 mod track;
 

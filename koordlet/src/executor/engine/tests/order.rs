@@ -207,3 +207,48 @@ fn a_child_above_its_parent_is_tried_again_when_somebody_raises_the_parent() {
     assert_eq!(rig.kernel.group("be/p1/c").quota, 200_000, "at once, not when the back-off ends");
     rig.no_refusal();
 }
+
+#[test]
+fn a_rounded_quota_is_written_out_when_its_parent_is_narrowed_beneath_it() {
+    let mut rig = Rig::new(&["be", "be/p1", "be/p1/c", "be/p2"]);
+    let container = PlanOf::synced().hold("be/p1/c", Resource::CfsQuota, quota(119_001));
+    rig.kernel.set("be/p1/c", |group| group.quota = 120_000);
+    assert_eq!(rig.apply(&container, seconds(1)), Vec::<String>::new(), "systemd's rounding is as good");
+    let pod = container.clone().hold("be/p1", Resource::CfsQuota, quota(119_001));
+    let writes = rig.apply(&pod, seconds(2));
+    assert_eq!(writes, ["be/p1/c cpu.cfs_quota_us 119001", "be/p1 cpu.cfs_quota_us 119001"]);
+    let wider = container.clone().hold("be/p1", Resource::CfsQuota, quota(150_000));
+    assert_eq!(rig.apply(&wider, seconds(3)), ["be/p1 cpu.cfs_quota_us 150000"], "a widening asks for nothing");
+    rig.foreign("be/p1/c", Resource::CfsQuota, "120000", seconds(3));
+    let class = wider.release("be/p1", Resource::CfsQuota, quota(-1), Owner::PodSpec).hold(
+        "be",
+        Resource::CfsQuota,
+        quota(119_500),
+    );
+    let writes = rig.apply(&class, seconds(4));
+    assert_eq!(
+        writes,
+        ["be/p1 cpu.cfs_quota_us -1", "be/p1/c cpu.cfs_quota_us 119001", "be cpu.cfs_quota_us 119500"]
+    );
+    rig.no_refusal();
+    rig.apply(&PlanOf::synced(), seconds(5));
+    assert_eq!(rig.kernel.group("be/p1/c").quota, 120_000, "what was there is there again");
+}
+
+#[test]
+fn an_original_comes_back_to_the_letter_where_its_rounding_is_there() {
+    let mut rig = Rig::new(&["be", "be/p1"]);
+    rig.kernel.set("be/p1", |group| group.quota = 119_001);
+    rig.apply(&PlanOf::synced().hold("be/p1", Resource::CfsQuota, quota(120_000)), seconds(1));
+    assert_eq!(rig.apply(&PlanOf::synced(), seconds(2)), ["be/p1 cpu.cfs_quota_us 119001"]);
+}
+
+#[test]
+fn shares_that_an_idle_group_happens_to_have_are_written_when_idle_is_cleared() {
+    let mut rig = Rig::new(&["be/p1"]);
+    let idle = PlanOf::synced().hold("be/p1", Resource::CpuIdle, Value::Int(1));
+    rig.apply(&idle, seconds(1));
+    let plan = PlanOf::synced().hold("be/p1", Resource::CpuShares, shares(3));
+    assert_eq!(rig.apply(&plan, seconds(2)), ["be/p1 cpu.idle 0", "be/p1 cpu.shares 3"]);
+    rig.no_refusal();
+}
