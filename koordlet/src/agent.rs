@@ -97,7 +97,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     tokio::pin!(stop);
 
     let naming = tokio::select! {
-        naming = driver::wait(&config, &layout) => naming?,
+        naming = driver::wait(&config, &layout, &readers.troubles) => naming?,
         () = executor.ended() => return Err(AgentError::ExecutorEnded),
         () = &mut stop => return Ok(()),
     };

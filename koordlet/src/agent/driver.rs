@@ -11,6 +11,7 @@ use crate::cgroup::naming::{CgroupDriver, Naming};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::config::{Config, DriverChoice};
 use crate::error_chain::chain;
+use crate::state::troubles::Troubles;
 
 /// Looks until the kubelet's settings are read again, which means to look through all processes.
 const ASK_EVERY: u64 = 20;
@@ -19,7 +20,12 @@ const ASK_EVERY: u64 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The naming, as soon as the flag, the kubelet or a directory gives it away.
-pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, CgroupDirError> {
+pub(super) async fn wait(
+    config: &Config,
+    layout: &Layout,
+    troubles: &Troubles,
+) -> Result<Naming, CgroupDirError> {
+    const WAITING: &str = "kubepods";
     let flag = match config.cgroup_driver {
         DriverChoice::Auto => None,
         DriverChoice::Systemd => Some(CgroupDriver::Systemd),
@@ -47,10 +53,12 @@ pub(super) async fn wait(config: &Config, layout: &Layout) -> Result<Naming, Cgr
                     "the other driver's kubepods directory exists too: check --cgroup-driver"
                 );
             }
+            troubles.set(WAITING, None);
             return Ok(found.naming);
         }
         if !waiting {
             tracing::info!("no kubepods directory yet: waiting for the kubelet to make one");
+            troubles.set(WAITING, Some("no such directory yet, nor a kubelet that names one".to_owned()));
             waiting = true;
         }
         tokio::time::sleep(LOOK_AGAIN).await;

@@ -142,8 +142,12 @@ impl World {
     /// Reads again what nobody reports: CPUs that come and go, the kubelet's CPU manager.
     pub(super) fn refresh_host(&mut self) {
         match NodeCpuInfo::read(&self.roots) {
-            Ok(info) => self.cpus = cpus(&info),
+            Ok(info) => {
+                self.cpus = cpus(&info);
+                self.writers.troubles.set("topology", None);
+            }
             Err(error) => {
+                self.writers.troubles.set("topology", Some(chain(&error)));
                 for news in self.said.cpus.news([chain(&error)]) {
                     tracing::warn!(error = news, "CPUs cannot be read; the last ones stay");
                 }

@@ -149,6 +149,11 @@ impl Layout {
         Semantics::of(version(Controller::Cpu), version(Controller::Cpuset), version(Controller::Memory))
     }
 
+    /// Whether a resource's file is one that only vendors' kernels have, and that nothing here asks for yet.
+    pub fn is_vendors(&self, resource: Resource) -> bool {
+        self.version(resource.controller()).is_some_and(|version| resource.is_vendors(version))
+    }
+
     /// Bytes of a page, to which the kernel rounds memory limits down.
     pub fn page_size(&self) -> u64 {
         self.page_size

@@ -267,6 +267,26 @@ impl Resource {
         })
     }
 
+    /// Whether only vendors' kernels have its file in a hierarchy of `version`, and no part of the agent asks
+    /// for it yet.
+    pub(super) const fn is_vendors(self, version: CgroupVersion) -> bool {
+        match self {
+            Self::BvtWarpNs
+            | Self::WmarkRatio
+            | Self::WmarkScaleFactor
+            | Self::WmarkMinAdj
+            | Self::MemoryPriority
+            | Self::UsePriorityOom
+            | Self::PagecacheLimitEnable
+            | Self::PagecacheLimitSize
+            | Self::PagecacheLimitSync => true,
+            Self::MemoryMin | Self::MemoryLow | Self::MemoryHigh | Self::OomGroup => {
+                matches!(version, CgroupVersion::V1)
+            }
+            _ => false,
+        }
+    }
+
     /// Its file in a hierarchy of `version`; `None` if that version has none. The table of
     /// collection.md 3.6, with the kernel's own cap on v1's CPU burst instead of the
     /// reference's 100 s (qos.md Q17).

@@ -1,7 +1,7 @@
 //! One table of what can be used on this machine: each line is something tried, with the reason if it cannot be
 //! had. `doctor` prints it; it decides nothing itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
 
@@ -110,6 +110,14 @@ pub fn of_kernel(kernel: &Kernel) -> Vec<Offer> {
     ]
 }
 
+/// What stands for all that is written: a file of some group. The root's directory is nobody's to write without
+/// CAP_DAC_OVERRIDE, and nothing is ever made in it.
+fn writable_place(root: &Path) -> PathBuf {
+    let group = ProbeGroup::existing(root, &[]).unwrap_or_else(|| root.to_owned());
+    let file = group.join("cgroup.procs");
+    if file.exists() { file } else { group }
+}
+
 /// The controllers of the cgroup hierarchies, with where each is, and whether groups there can be changed.
 pub fn controllers(layout: &Layout) -> Vec<Offer> {
     const NAMES: [(Controller, &str); 5] = [
@@ -124,7 +132,7 @@ pub fn controllers(layout: &Layout) -> Vec<Offer> {
             return Offer::missing(name, "no mounted hierarchy has this controller");
         };
         let place = format!("{} at {}", hierarchy.version_name(), hierarchy.root().display());
-        match access(hierarchy.root(), AccessFlags::W_OK) {
+        match access(&writable_place(hierarchy.root()), AccessFlags::W_OK) {
             Ok(()) => Offer::ok(name, place),
             Err(errno) => Offer::failed(name, format!("{place} cannot be written: {}", errno.desc())),
         }
@@ -169,7 +177,7 @@ pub fn optional_files(layout: &Layout, kubepods: &[CgroupDir]) -> Vec<Offer> {
     let offers = OPTIONAL.into_iter().filter_map(|resource| {
         let name = file_name(layout, resource)?;
         Some(match group_of(resource.controller())? {
-            Ok(group) => in_group(&name, group.path()),
+            Ok(group) => in_group(&name, layout.is_vendors(resource), group.path()),
             Err(error) => Offer::failed(name, format!("no group to look into: {error}")),
         })
     });
@@ -182,10 +190,13 @@ fn file_name(layout: &Layout, resource: Resource) -> Option<String> {
     Some(file.relative.file_name()?.to_str()?.to_owned())
 }
 
-fn in_group(name: &str, group: &Path) -> Offer {
+/// Said of what only vendors' kernels have: nothing is wrong with this one.
+const VENDORS: &str = "vendor kernel only; nothing here needs it yet";
+
+fn in_group(name: &str, vendors: bool, group: &Path) -> Offer {
     let path = group.join(name);
     if !path.exists() {
-        return Offer::missing(name, "this kernel has no such file");
+        return Offer::missing(name, if vendors { VENDORS } else { "this kernel has no such file" });
     }
     // A statistic cannot be written by anybody: its being there is all.
     match access(&path, AccessFlags::R_OK) {
@@ -229,6 +240,11 @@ mod tests {
         assert_eq!(state(&offers, "cpu.bvt_warp_ns"), State::Missing);
         assert_eq!(state(&offers, "memory.wmark_ratio"), State::Missing);
         assert!(!offers.iter().any(|offer| offer.name.starts_with("memory.pagecache_limit")));
+        let detail = |name: &str| offers.iter().find(|offer| offer.name == name).unwrap().detail.clone();
+        for name in ["cpu.bvt_warp_ns", "memory.wmark_ratio", "memory.priority", "memory.min"] {
+            assert_eq!(detail(name), VENDORS, "{name}");
+        }
+        assert_eq!(detail("cpu.idle"), "this kernel has no such file");
     }
 
     #[test]
@@ -240,6 +256,17 @@ mod tests {
         assert_eq!(state(&offers, "cgroup-memory"), State::Missing);
         let detail = &offers.first().unwrap().detail;
         assert!(detail.starts_with("cgroup v1 at /"), "{detail}");
+    }
+
+    #[test]
+    fn groups_can_be_written_where_the_roots_directory_cannot() {
+        let root = tempfile::tempdir().unwrap();
+        let cpu = root.path().join("cpu");
+        fs::create_dir_all(cpu.join("any")).unwrap();
+        assert_eq!(writable_place(&cpu), cpu.join("any"));
+        #[expect(clippy::disallowed_methods, reason = "a fixture file in a temporary directory")]
+        fs::write(cpu.join("any/cgroup.procs"), "").unwrap();
+        assert_eq!(writable_place(&cpu), cpu.join("any/cgroup.procs"));
     }
 
     #[test]

@@ -18,11 +18,16 @@ pub struct ProbeGroup {
 impl ProbeGroup {
     /// The first of `wanted` that is there, else any group right beneath `root`, else one made for this.
     pub fn beneath(root: &Path, wanted: &[&str]) -> io::Result<Self> {
-        let wanted = wanted.iter().map(|dir| root.join(dir)).find(|path| path.is_dir());
-        if let Some(path) = wanted.or_else(|| any_child(root)) {
-            return Ok(Self { path, made: false });
+        match Self::existing(root, wanted) {
+            Some(path) => Ok(Self { path, made: false }),
+            None => Self::made_in(root),
         }
-        Self::made_in(root)
+    }
+
+    /// The first of `wanted` that is there, else any group right beneath `root`.
+    pub fn existing(root: &Path, wanted: &[&str]) -> Option<PathBuf> {
+        let wanted = wanted.iter().map(|dir| root.join(dir)).find(|path| path.is_dir());
+        wanted.or_else(|| any_child(root))
     }
 
     /// A directory made for this in `parent`.

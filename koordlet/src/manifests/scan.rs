@@ -13,12 +13,17 @@ use tracing::{error, info, warn};
 use super::bounds::MAX_FILE_BYTES;
 use super::merge::{FileSet, ManifestUpdate};
 use super::parse::parse_file;
+use crate::sys::trim_heap;
 
 /// Most manifest files that are followed.
 const MAX_FILES: usize = 4096;
 
 /// How often in a row a file may change while it is read before it is taken as it is.
 const MAX_UNSTABLE: u8 = 10;
+
+/// A file from this size on leaves so much free memory behind that it is given back to the system at once: a
+/// parse takes several times the file, and most of that is fragments which nothing uses again.
+const LARGE_FILE: usize = 1 << 20;
 
 /// Which files to read although they look unchanged: two writes within one tick of the file system's clock
 /// leave the same times.
@@ -168,6 +173,10 @@ impl Scanner {
         if seen.content != content {
             seen.content = content;
             self.take(name, path, &bytes);
+            if bytes.len() >= LARGE_FILE {
+                drop(bytes);
+                trim_heap();
+            }
         }
         Ok(false)
     }

@@ -13,6 +13,7 @@ use super::slo::Slo;
 use super::snapshot::Snapshot;
 use super::topology::Topology;
 use super::tree::CgroupTree;
+use super::troubles::Troubles;
 use super::usage::Usage;
 use crate::api::node::Node;
 
@@ -55,6 +56,8 @@ pub struct Writers {
     pub tree: Writer<Arc<CgroupTree>>,
     /// Usage.
     pub usage: Writer<Arc<Usage>>,
+    /// What keeps one of them from being written.
+    pub troubles: Troubles,
 }
 
 /// The readers. Clone freely.
@@ -72,6 +75,8 @@ pub struct Readers {
     pub tree: watch::Receiver<Arc<CgroupTree>>,
     /// Usage.
     pub usage: watch::Receiver<Arc<Usage>>,
+    /// What keeps one of them from being seen.
+    pub troubles: Troubles,
 }
 
 /// A hub where nothing has been seen.
@@ -82,6 +87,7 @@ pub fn hub() -> (Writers, Readers) {
     let (topology, topology_reader) = watch::channel(None);
     let (tree, tree_reader) = watch::channel(Arc::default());
     let (usage, usage_reader) = watch::channel(Arc::default());
+    let troubles = Troubles::default();
     let writers = Writers {
         node: Writer(node),
         pods: Writer(pods),
@@ -89,6 +95,7 @@ pub fn hub() -> (Writers, Readers) {
         topology: Writer(topology),
         tree: Writer(tree),
         usage: Writer(usage),
+        troubles: troubles.clone(),
     };
     let readers = Readers {
         node: node_reader,
@@ -97,6 +104,7 @@ pub fn hub() -> (Writers, Readers) {
         topology: topology_reader,
         tree: tree_reader,
         usage: usage_reader,
+        troubles,
     };
     (writers, readers)
 }
@@ -129,7 +137,7 @@ impl Readers {
 
     /// What is still missing.
     pub fn readiness(&self) -> Readiness {
-        Readiness::of(&self.snapshot())
+        Readiness { troubles: self.troubles.lines(), ..Readiness::of(&self.snapshot()) }
     }
 }
 
@@ -141,6 +149,8 @@ pub struct Readiness {
     pub missing: Vec<&'static str>,
     /// What is absent but needs no waiting for.
     pub notes: Vec<&'static str>,
+    /// Why something is missing or old, by the name of the input.
+    pub troubles: Vec<String>,
 }
 
 impl Readiness {
@@ -158,7 +168,7 @@ impl Readiness {
         missing.extend(inputs.iter().filter(|(seen, _)| !seen).map(|(_, what)| *what));
         let no_object = slo.synced && *slo.spec == crate::api::node_slo::NodeSloSpec::default();
         let notes = no_object.then_some("nodeslo: none, defaults apply").into_iter().collect();
-        Self { missing, notes }
+        Self { missing, notes, troubles: Vec::new() }
     }
 
     /// Whether nothing is missing.
@@ -173,6 +183,9 @@ impl fmt::Display for Readiness {
         writeln!(f, "{}", if self.is_ready() { "ready" } else { "not ready" })?;
         for what in &self.missing {
             writeln!(f, "missing {what}")?;
+        }
+        for why in &self.troubles {
+            writeln!(f, "because {why}")?;
         }
         for what in &self.notes {
             writeln!(f, "note {what}")?;
@@ -206,6 +219,9 @@ mod tests {
         assert!(readiness.to_string().contains("missing node"), "{readiness}");
         assert!(!readiness.to_string().contains("missing pods"), "{readiness}");
         assert!(readers.snapshot().node.is_none());
+        writers.troubles.set("usage", Some("cannot read /proc/stat".to_owned()));
+        let text = readers.readiness().to_string();
+        assert!(text.contains("because usage: cannot read /proc/stat\n"), "{text}");
     }
 
     #[test]

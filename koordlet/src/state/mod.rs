@@ -19,4 +19,5 @@ pub mod snapshot;
 pub mod system_usage;
 pub mod topology;
 pub mod tree;
+pub mod troubles;
 pub mod usage;
