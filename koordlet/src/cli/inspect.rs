@@ -83,14 +83,11 @@ fn table(facts: &NodeFacts) -> Result<String, fmt::Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
+    use crate::host::machines::Machine;
 
     fn facts(shape: &str) -> NodeFacts {
-        let shape = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(shape);
-        let (proc, sys, sys_fs) = (shape.join("proc"), shape.join("sys"), shape.join("sys/fs"));
-        NodeFacts::read(&Roots { proc, sys, sys_fs, ..Roots::host() }).unwrap()
+        NodeFacts::read(&Machine::named(shape).roots()).unwrap()
     }
 
     #[test]

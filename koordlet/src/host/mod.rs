@@ -5,6 +5,8 @@ pub mod clock;
 pub mod cpuinfo;
 pub mod kernel;
 mod lscpu;
+#[cfg(test)]
+pub(crate) mod machines;
 pub mod meminfo;
 pub mod mountinfo;
 pub mod numa;

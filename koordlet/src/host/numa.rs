@@ -145,7 +145,31 @@ fn read_hugepages(dir: &Path) -> HugePages {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::machines::Machine;
     use super::*;
+
+    #[test]
+    fn each_kind_of_machine_gives_the_numbers_beside_it() {
+        for machine in Machine::all() {
+            let (shape, expected) = (machine.path.display(), &machine.expected);
+            let numa = NodeNumaInfo::read(&machine.roots()).unwrap();
+            let used: BTreeMap<_, _> = numa
+                .mem_info_map
+                .iter()
+                .map(|(node, info)| (node.to_string(), info.numa_used().0 / 1024))
+                .collect();
+            assert_eq!(json!(used), expected["numaMemoryKiB"], "{shape}");
+            let pages = |pages: &HugePages| {
+                let counts = pages.iter().map(|(size, page)| (size.to_string(), page.num_pages));
+                counts.collect::<BTreeMap<_, _>>()
+            };
+            let pages: BTreeMap<_, _> =
+                numa.huge_pages_map.iter().map(|(node, all)| (node.to_string(), pages(all))).collect();
+            assert_eq!(json!(pages), expected["hugePages"], "{shape}");
+        }
+    }
 
     #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
     fn put(root: &Path, file: &str, text: &str) {

@@ -124,75 +124,48 @@ impl TotalInfo {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::process::Command;
     use std::{env, fs};
 
-    use serde_json::{Value, json};
+    use serde_json::json;
 
-    use super::super::numa::NodeNumaInfo;
+    use super::super::machines::Machine;
     use super::*;
 
-    fn fixtures() -> Vec<PathBuf> {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
-        let shapes = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-        let shapes: Vec<_> = shapes.filter(|path| path.join("expected.json").exists()).collect();
-        assert_eq!(shapes.len(), 6);
-        shapes
-    }
-
-    fn roots(shape: &Path) -> Roots {
-        Roots {
-            proc: shape.join("proc"),
-            sys: shape.join("sys"),
-            sys_fs: shape.join("sys/fs"),
-            ..Roots::host()
-        }
-    }
-
     #[test]
-    fn each_shape_of_machine_gives_the_numbers_beside_it() {
-        for shape in fixtures() {
-            let expected = fs::read_to_string(shape.join("expected.json")).unwrap();
-            let expected: Value = serde_json::from_str(&expected).unwrap();
-            let cpu = NodeCpuInfo::read(&roots(&shape)).unwrap();
+    fn each_kind_of_machine_gives_the_numbers_beside_it() {
+        for machine in Machine::all() {
+            let (shape, expected) = (machine.path.display(), &machine.expected);
+            let cpu = NodeCpuInfo::read(&machine.roots()).unwrap();
             let mut processors = serde_json::to_value(&cpu.processor_infos).unwrap();
             for processor in processors.as_array_mut().unwrap() {
                 assert_eq!(processor.as_object_mut().unwrap().remove("online"), Some(json!("yes")));
             }
-            assert_eq!(processors, expected["processors"], "{}", shape.display());
-            assert_eq!(json!(cpu.basic_info), expected["basicInfo"], "{}", shape.display());
-            let numa = NodeNumaInfo::read(&roots(&shape)).unwrap();
-            let used: BTreeMap<_, _> =
-                numa.mem_info_map.iter().map(|(node, info)| (node.to_string(), info.numa_used().0)).collect();
-            assert_eq!(json!(used), expected["numa"], "{}", shape.display());
-            let pages = |pages: &super::super::numa::HugePages| {
-                pages
-                    .iter()
-                    .map(|(size, page)| (size.to_string(), page.num_pages))
-                    .collect::<BTreeMap<_, _>>()
-            };
-            let pages: BTreeMap<_, _> =
-                numa.huge_pages_map.iter().map(|(node, all)| (node.to_string(), pages(all))).collect();
-            assert_eq!(json!(pages), expected["hugePages"], "{}", shape.display());
+            assert_eq!(processors, expected["processors"], "{shape}");
+            assert_eq!(json!(cpu.basic_info), expected["basicInfo"], "{shape}");
+            let total = &cpu.total_info;
+            let counts = json!({
+                "cpus": total.number_cpus,
+                "cores": total.core_to_cpu.len(),
+                "sockets": total.socket_to_cpu.len(),
+                "nodesWithCpus": total.node_to_cpu.len(),
+                "l3Caches": total.l3_to_cpu.len(),
+            });
+            assert_eq!(counts, expected["counts"], "{shape}");
         }
     }
 
     #[test]
     fn c087_a_cpu_without_an_online_file_is_online() {
-        let info = NodeCpuInfo::read(&roots(&fixtures_named("offline-cpus"))).unwrap();
+        let info = NodeCpuInfo::read(&Machine::named("offline-cpus").roots()).unwrap();
         let cpus: Vec<_> = info.processor_infos.iter().map(|info| info.cpu).collect();
         assert_eq!(cpus, [0, 3, 1, 5]);
         assert_eq!(info.total_info.number_cpus, 4);
     }
 
-    fn fixtures_named(name: &str) -> PathBuf {
-        fixtures().into_iter().find(|path| path.ends_with(name)).unwrap()
-    }
-
     #[test]
     fn c083_a_machine_without_l3_has_everything_on_l3_zero() {
-        let info = NodeCpuInfo::read(&roots(&fixtures_named("no-numa-no-l3"))).unwrap();
+        let info = NodeCpuInfo::read(&Machine::named("no-numa-no-l3").roots()).unwrap();
         assert_eq!(info.total_info.l3_to_cpu.keys().copied().collect::<Vec<_>>(), [0]);
         assert_eq!(info.total_info.node_to_cpu[&0].len(), 2);
     }
@@ -227,7 +200,7 @@ mod tests {
 
     #[test]
     fn groups_are_keyed_by_id_as_text() {
-        let info = NodeCpuInfo::read(&roots(&fixtures_named("two-sockets-smt"))).unwrap();
+        let info = NodeCpuInfo::read(&Machine::named("two-sockets-smt").roots()).unwrap();
         let value = serde_json::to_value(info).unwrap();
         let total = &value["totalInfo"];
         assert_eq!(total["numberCPUs"], 8);
@@ -266,7 +239,8 @@ mod tests {
         // More captures to compare with, as lscpu's own test suite has them: directories with proc and sys.
         let more = env::var_os("KOORDLET_LSCPU_ROOTS");
         let more = more.iter().flat_map(env::split_paths).collect::<Vec<_>>();
-        for shape in fixtures().into_iter().chain([PathBuf::from("/")]).chain(more) {
+        let fixtures = Machine::all().into_iter().map(|machine| machine.path);
+        for shape in fixtures.chain([PathBuf::from("/")]).chain(more) {
             let output = Command::new("lscpu")
                 .env("LC_ALL", "C")
                 .arg("--sysroot")
@@ -278,7 +252,12 @@ mod tests {
                 return;
             };
             assert!(output.status.success(), "{output:?}");
-            let info = NodeCpuInfo::read(&roots(&shape)).unwrap();
+            let info = NodeCpuInfo::read(&Roots {
+                proc: shape.join("proc"),
+                sys: shape.join("sys"),
+                ..Roots::host()
+            })
+            .unwrap();
             let mut ours: Vec<_> = info
                 .processor_infos
                 .iter()

@@ -156,8 +156,11 @@ fn read<'a>(path: &Path, buffer: &'a mut String) -> Result<&'a str, ProcError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
+    use crate::host::machines::Machine;
+    use crate::host::topology::NodeCpuInfo;
 
     const JIFFY: Nanos = Nanos(10_000_000);
     const SECOND: Nanos = Nanos(1_000_000_000);
@@ -206,9 +209,36 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_machine_gives_the_use_beside_it() {
+        for machine in Machine::all() {
+            let (shape, expected) = (machine.path.display(), &machine.expected);
+            let roots = machine.roots();
+            let [first, second] = ["stat", "stat.1s-later"].map(|name| {
+                let text = std::fs::read_to_string(roots.proc.join(name)).unwrap();
+                (total_ticks(&text).unwrap(), per_cpu_ticks(&text).unwrap())
+            });
+            let ticks = second.0 - first.0;
+            let node = NanoCpu::over(Nanos(ticks * JIFFY.0), SECOND).unwrap();
+            let cpus = NodeCpuInfo::read(&roots).unwrap().processor_infos;
+            let numa: BTreeMap<_, _> = numa_cpu(&first.1, &second.1, &cpus, JIFFY, SECOND)
+                .into_iter()
+                .map(|(node, cpu)| (node.to_string(), cpu.milli().0))
+                .collect();
+            let use_of = json!({"node": node.milli().0, "numa": numa});
+            assert_eq!(use_of, expected["milliCpuOverOneSecond"], "{shape}");
+            let memory = ProcReader::new(&roots.proc).meminfo().unwrap();
+            let memory = json!({
+                "total": memory.get("MemTotal"),
+                "used": memory.used().0 / 1024,
+                "usedWithPageCache": memory.used_with_page_cache().0 / 1024,
+            });
+            assert_eq!(memory, expected["memoryKiB"], "{shape}");
+        }
+    }
+
+    #[test]
     fn files_are_found_below_the_root() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/two-sockets-smt/proc");
-        let mut reader = ProcReader::new(&root);
+        let mut reader = ProcReader::new(&Machine::named("two-sockets-smt").roots().proc);
         assert_eq!(reader.total_ticks().unwrap(), 1550);
         assert_eq!(reader.per_cpu_ticks().unwrap().len(), 8);
         assert_eq!(reader.meminfo().unwrap().used().0, 8_912_896_000);

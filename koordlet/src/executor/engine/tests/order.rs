@@ -218,7 +218,11 @@ fn a_rounded_quota_is_written_out_when_its_parent_is_narrowed_beneath_it() {
     let writes = rig.apply(&pod, seconds(2));
     assert_eq!(writes, ["be/p1/c cpu.cfs_quota_us 119001", "be/p1 cpu.cfs_quota_us 119001"]);
     let wider = container.clone().hold("be/p1", Resource::CfsQuota, quota(150_000));
-    assert_eq!(rig.apply(&wider, seconds(3)), ["be/p1 cpu.cfs_quota_us 150000"], "a widening asks for nothing");
+    assert_eq!(
+        rig.apply(&wider, seconds(3)),
+        ["be/p1 cpu.cfs_quota_us 150000"],
+        "a widening asks for nothing"
+    );
     rig.foreign("be/p1/c", Resource::CfsQuota, "120000", seconds(3));
     let class = wider.release("be/p1", Resource::CfsQuota, quota(-1), Owner::PodSpec).hold(
         "be",
