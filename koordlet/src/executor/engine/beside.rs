@@ -189,7 +189,7 @@ impl Engine {
             // Gone meanwhile: its own event tells.
             let Ok(text) = self.parts.backend.read(&dir, Resource::CpuShares) else { continue };
             let goal = self.goal(&shares);
-            let todo = self.to_write(&shares, id, text, &goal);
+            let todo = self.change(&shares, id, text, &goal);
             todos.extend(todo);
         }
     }

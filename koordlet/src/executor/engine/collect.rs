@@ -203,7 +203,7 @@ impl Engine {
 
     /// A change, if `text` does not mean the goal; an original is there to the letter or not at all.
     pub(super) fn compare(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
-        let todo = self.to_write(target, id, text, goal)?;
+        let todo = self.change(target, id, text, goal)?;
         let is_so = match goal {
             Goal::Give(Back::Original(original)) => {
                 let same_period = |now: Period| original.period_us().is_none_or(|us| us == now.us);
@@ -215,7 +215,7 @@ impl Engine {
     }
 
     /// The change that writes the goal over `text`, also where that means the same.
-    pub(super) fn to_write(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
+    pub(super) fn change(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
         let Target::Cgroup { dir, resource } = target;
         let period = if *resource == Resource::CfsQuota { Some(self.period(dir, &text)) } else { None };
         let (want, kind) = match goal {

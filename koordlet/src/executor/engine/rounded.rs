@@ -78,6 +78,6 @@ impl Engine {
         if self.tracks.get(target).is_none_or(|track| track.id != Some(id)) {
             self.track(target).start_anew(id, None);
         }
-        self.to_write(target, id, text, &goal)
+        self.change(target, id, text, &goal)
     }
 }
