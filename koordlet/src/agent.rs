@@ -1,10 +1,12 @@
 //! The agent: builds every room, runs the loop that carries what the sources say down to the executor, and
 //! stops in order.
 //!
-//! Start order: layout, executor (which takes the lock), the sockets that answer, the cgroup driver's name as
-//! soon as it is known, sensors, sources, then the loop. Nothing waits for an object of the API: each decider
-//! starts with what it has. Stop order: the loop, the sockets, then the executor, which restores only if asked.
+//! Start order: layout, audit log, executor (which takes the lock), the sockets that answer, the cgroup driver's
+//! name as soon as it is known, sensors, sources, then the loop. Nothing waits for an object of the API: each
+//! decider starts with what it has. Stop order: the loop, the sockets, then the executor, which restores only if
+//! asked, then the audit log, which has heard of all of that.
 
+mod audit;
 pub mod collectors;
 mod decider;
 mod driver;
@@ -53,6 +55,9 @@ pub enum AgentError {
     /// The executor's thread is gone: another agent took the run directory, or it failed.
     #[error("the executor ended by itself: nothing is enforced any more")]
     ExecutorEnded,
+    /// The audit log's thread.
+    #[error("cannot start the audit log's thread")]
+    Audit(#[source] io::Error),
     /// The sensors.
     #[error("cannot start the sensors")]
     Sensors(#[from] SensorError),
@@ -79,20 +84,24 @@ pub enum AgentError {
 /// What cannot be had at start. Later failures are reported and survived.
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), AgentError> {
     let layout = Arc::new(Layout::detect(&config.roots)?);
+    let (writers, readers) = hub();
+    let audit = audit::start(&config.audit, &readers)?;
     let executor = executor::spawn(ExecutorConfig {
         layout: Arc::clone(&layout),
         run_dir: config.run_dir.clone(),
         proc: config.roots.proc.clone(),
         dry_run: config.dry_run,
         host_root: host_root(&config),
+        observer: audit.observer(),
     })?;
     let executor = Arc::new(executor);
-    let (writers, readers) = hub();
     let facts = Facts::default();
     let series = upkeep::new_series(&config.collect);
     let metrics = Arc::new(Metrics::new(&config.node_name, &readers));
     metrics.add_executor(&executor.stats());
-    let (servers, asks) = Servers::start(&config, Arc::clone(&metrics), readers.clone()).await?;
+    audit.show(&metrics);
+    let (servers, asks) =
+        Servers::start(&config, Arc::clone(&metrics), readers.clone(), audit.page(&config.audit)).await?;
     let answering = tokio::spawn(answer(asks, Arc::clone(&executor)));
     tokio::pin!(stop);
 
@@ -148,6 +157,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     if let Some(executor) = Arc::into_inner(executor) {
         executor.stop(config.restore_on_exit).await;
     }
+    drop(audit);
     Ok(())
 }
 

@@ -86,6 +86,44 @@ pub fn trim_heap() {
     }
 }
 
+/// A moment on the calendar of the machine's time zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    /// Year, e.g. 2026.
+    pub year: i32,
+    /// 1 to 12.
+    pub month: i32,
+    /// 1 to 31.
+    pub day: i32,
+    /// 0 to 23.
+    pub hour: i32,
+    /// 0 to 59.
+    pub minute: i32,
+    /// 0 to 60.
+    pub second: i32,
+    /// Seconds east of UTC, at that moment.
+    pub offset: i64,
+}
+
+/// Local time of `seconds` since 1970; `None` where the year is beyond what the C library counts.
+pub fn local_time(seconds: i64) -> Option<LocalTime> {
+    let time: libc::time_t = seconds;
+    // SAFETY: a plain struct of numbers and a pointer, for which all zeros are valid.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the right types; the call keeps neither. It reads the
+    // environment's TZ, which this process never changes.
+    let filled = unsafe { libc::localtime_r(&raw const time, &raw mut parts) };
+    (!filled.is_null()).then_some(LocalTime {
+        year: parts.tm_year.saturating_add(1900),
+        month: parts.tm_mon.saturating_add(1),
+        day: parts.tm_mday,
+        hour: parts.tm_hour,
+        minute: parts.tm_min,
+        second: parts.tm_sec,
+        offset: parts.tm_gmtoff,
+    })
+}
+
 /// What a performance event counts: `type` and `config` of `struct perf_event_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfEventType {

@@ -49,6 +49,7 @@ pub(crate) fn config(run_dir: &Path) -> Result<ExecutorConfig> {
         proc: roots.proc,
         dry_run: false,
         host_root: None,
+        observer: None,
     })
 }
 

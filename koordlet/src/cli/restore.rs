@@ -38,6 +38,7 @@ fn offline(config: &Config) -> anyhow::Result<crate::executor::RestoreReport> {
         proc: config.roots.proc.clone(),
         dry_run: config.dry_run,
         host_root: crate::agent::host_root(config),
+        observer: None,
     })?)
 }
 

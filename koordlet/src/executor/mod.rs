@@ -12,6 +12,7 @@ pub mod foreign;
 pub mod handle;
 mod lane;
 pub mod ledger;
+pub mod observer;
 mod offline;
 pub mod order;
 pub mod refusal;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 pub use self::handle::Executor;
 use self::ledger::LedgerError;
 use self::ledger::lock::LockError;
+use self::observer::WriteObserver;
 pub use self::offline::restore_offline;
 pub use self::report::{ClaimReport, Notice, NoticeKind, RestoreReport, TargetReport, TargetState};
 pub use self::stats::ExecutorStats;
@@ -47,6 +49,8 @@ pub struct ExecutorConfig {
     pub dry_run: bool,
     /// Our view of the cgroup root and the host's, where they differ (in a DaemonSet's pod), for shown paths.
     pub host_root: Option<(PathBuf, PathBuf)>,
+    /// Hears of each write that the kernel took.
+    pub observer: Option<Arc<dyn WriteObserver>>,
 }
 
 /// Why the executor cannot start.

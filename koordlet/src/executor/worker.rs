@@ -42,7 +42,7 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     if let Some(damage) = damage {
         tell_damage(&damage, &config.run_dir, &stats, &sender);
     }
-    let engine = Engine::new(EngineParts {
+    let mut engine = Engine::new(EngineParts {
         files: Files::new(Arc::clone(&config.layout), config.host_root),
         backend: Arc::clone(&backend),
         watch: open_watch(Arc::clone(&config.layout)),
@@ -52,6 +52,7 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
         slow_writes: SlowWrites::Lane,
         stats: Arc::clone(&stats),
     });
+    engine.observe(config.observer);
     let lanes = Lanes::new(backend, Arc::clone(&inbox));
     let run_dir = RunDirGuard::new(config.run_dir, lock, now());
     let (alive, ended) = watch::channel(());

@@ -1,4 +1,4 @@
-//! The TCP address: metrics and health. No explanations here, they name what runs on the node (design.md 5).
+//! The TCP address: metrics, health, and the audit log where it is asked for. No explanations here, they name what runs on the node (design.md 5).
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use tokio::net::TcpListener;
 
+use super::audit::page::EventsPage;
 use super::connections::{Answer, answer, text};
 use super::metrics::{CONTENT_TYPE, Metrics, Scope};
 use crate::config::ListenAddr;
@@ -20,11 +21,17 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     /// Snapshots, for readiness.
     pub readers: Readers,
+    /// The audit log, if it is served (gate AuditEventsHTTPHandler).
+    pub events: Option<EventsPage>,
 }
 
 impl Pages {
     /// Answers one request.
-    pub fn answer(&self, request: &Request<Incoming>) -> Answer {
+    pub async fn answer(self, request: Request<Incoming>) -> Answer {
+        if let ("/events", Some(events)) = (request.uri().path(), &self.events) {
+            let query = request.uri().query().unwrap_or_default();
+            return events.answer(request.method(), query, request.headers()).await;
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         }
@@ -88,7 +95,7 @@ mod tests {
     #[tokio::test]
     async fn the_paths_answer_with_what_is_known() {
         let (writers, readers) = hub();
-        let pages = Pages { metrics: Arc::new(Metrics::new("n1", &readers)), readers };
+        let pages = Pages { metrics: Arc::new(Metrics::new("n1", &readers)), readers, events: None };
         assert_eq!(get(&pages, "/healthz").await, (200, "ok\n".to_owned()));
         let (status, body) = get(&pages, "/readyz").await;
         assert!(status == 503 && body.contains("missing pods"), "{body}");

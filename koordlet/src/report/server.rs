@@ -1,7 +1,6 @@
 //! Both listeners, bound before anything is enforced, so that a second agent or a wrong address is told at
 //! once.
 
-use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::admin::{AdminAsk, AdminPages, AdminSocket, bind_socket};
+use super::audit::page::EventsPage;
 use super::connections::{Crowd, serve};
 use super::http::{Pages, listen};
 use super::metrics::Metrics;
@@ -58,12 +58,13 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts both. The receiver gets what the socket asks: the agent's loop answers each with
+    /// Starts both; `events` is the audit log, if it is served. The receiver gets what the socket asks: the agent's loop answers each with
     /// [`AdminAsk::answer`].
     pub async fn start(
         config: &Config,
         metrics: Arc<Metrics>,
         readers: Readers,
+        events: Option<EventsPage>,
     ) -> Result<(Self, mpsc::Receiver<AdminAsk>), ReportError> {
         let listen_error = |source| ReportError::Listen { addr: config.addr.to_string(), source };
         let listener = listen(&config.addr).await.map_err(listen_error)?;
@@ -74,10 +75,10 @@ impl Servers {
         info!(%addr, admin_socket = %path.display(), "listening");
 
         let (asks, receiver) = mpsc::channel(MAX_ASKS);
-        let pages = Pages { metrics, readers: readers.clone() };
+        let pages = Pages { metrics, readers: readers.clone(), events };
         let admin = AdminPages { asks, readers };
         let tasks = vec![
-            tokio::spawn(serve(listener, Crowd::CutOldest, move |request| ready(pages.answer(&request)))),
+            tokio::spawn(serve(listener, Crowd::CutOldest, move |request| pages.clone().answer(request))),
             tokio::spawn(serve_admin(path.clone(), unix, socket, admin)),
         ];
         Ok((Self { addr, tasks }, receiver))

@@ -78,7 +78,7 @@ impl Engine {
 
     /// One write, the ledger's line before it.
     fn write(&mut self, todo: &Todo, step: &Step) -> Outcome {
-        let Target::Cgroup { dir, resource } = &todo.target;
+        let Target::Cgroup { dir: _, resource } = &todo.target;
         if let Some(outcome) = self.record(todo) {
             return outcome;
         }
@@ -96,7 +96,7 @@ impl Engine {
             Kind::Give { original: Some(original) } if *resource == Resource::CfsQuota => {
                 self.give_quota_with_period(todo, original)
             }
-            _ => self.parts.backend.write(dir, *resource, todo.id, &text),
+            _ => self.put(todo, *resource, &text),
         };
         match written {
             Ok(()) if step.last => self.read_back(todo, &step.value, text),
@@ -104,6 +104,14 @@ impl Engine {
             Err(error) if is_gone(&error) => Outcome::Gone,
             Err(error) => Outcome::Refused { wished: text, answer: answer(&error) },
         }
+    }
+
+    /// One write in the directory of a change. What the kernel took is told.
+    fn put(&self, todo: &Todo, resource: Resource, text: &str) -> io::Result<()> {
+        let Target::Cgroup { dir, .. } = &todo.target;
+        self.parts.backend.write(dir, resource, todo.id, text)?;
+        self.tell(todo, resource, text);
+        Ok(())
     }
 
     /// Remembers what is there, or who holds it now. What cannot be remembered is not written.
@@ -168,16 +176,14 @@ impl Engine {
     /// Gives a quota back together with its period, as one pair: whichever goes first must not lift the group
     /// above its parent (C009); if the kernel takes neither order, by way of unlimited.
     fn give_quota_with_period(&self, todo: &Todo, original: &Original) -> io::Result<()> {
-        let Target::Cgroup { dir, .. } = &todo.target;
-        let write_quota = |text: &str| self.parts.backend.write(dir, Resource::CfsQuota, todo.id, text);
+        let write_quota = |text: &str| self.put(todo, Resource::CfsQuota, text);
         let (Some(period), Some(now)) = (original.period_us(), todo.period) else {
             return write_quota(&original.value);
         };
         if now.in_quota_file || now.us == period {
             return write_quota(&original.value);
         }
-        let write_period =
-            || self.parts.backend.write(dir, Resource::CfsPeriod, todo.id, &period.to_string());
+        let write_period = || self.put(todo, Resource::CfsPeriod, &period.to_string());
         let pair = if now.us > period {
             write_quota(&original.value).and_then(|()| write_period())
         } else {
@@ -350,7 +356,10 @@ impl Engine {
         written: io::Result<()>,
     ) -> Outcome {
         match written {
-            Ok(()) => self.read_back(todo, value, text),
+            Ok(()) => {
+                self.tell(todo, resource(&todo.target), &text);
+                self.read_back(todo, value, text)
+            }
             Err(error) if is_gone(&error) => Outcome::Gone,
             Err(error) => Outcome::Refused { wished: text, answer: answer(&error) },
         }

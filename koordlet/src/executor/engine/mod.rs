@@ -16,6 +16,7 @@ mod report;
 mod restore;
 mod rounded;
 mod slow;
+mod tell;
 mod track;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +27,7 @@ use self::track::{Standing, Track};
 use super::backend::Backend;
 use super::diff::Files;
 use super::ledger::Ledger;
+use super::observer::WriteObserver;
 use super::report::{Notice, NoticeKind};
 use super::stats::ExecutorStats;
 use super::watch::{Place, Watch};
@@ -98,6 +100,7 @@ pub struct Engine {
     recheck: recheck::Recheck,
     slow: slow::Slow,
     notices: Vec<Notice>,
+    observer: Option<Arc<dyn WriteObserver>>,
     /// The last attempt to record an original failed, which was said.
     ledger_failing: bool,
     /// Everything was put back; plans are noted but no longer enforced.
@@ -129,9 +132,15 @@ impl Engine {
             recheck: recheck::Recheck::default(),
             slow: slow::Slow::default(),
             notices: Vec::new(),
+            observer: None,
             ledger_failing: false,
             released: false,
         }
+    }
+
+    /// Has `observer` hear of each write from now on.
+    pub fn observe(&mut self, observer: Option<Arc<dyn WriteObserver>>) {
+        self.observer = observer;
     }
 
     /// Makes `plan` the one to hold and carries out what it changes. An unchanged plan costs no system call.

@@ -20,6 +20,7 @@ mod foreign;
 mod order;
 mod plans;
 mod release;
+mod told;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

@@ -1,0 +1,29 @@
+//! What the executor tells of each write that the kernel took, to whoever keeps an audit trail.
+
+use std::fmt;
+
+use crate::claims::claim::Owner;
+use crate::claims::target::Target;
+
+/// One write that really happened: neither a wish, nor an attempt, nor a value that was there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRecord {
+    /// What was written.
+    pub target: Target,
+    /// Path of the file as the host sees it.
+    pub path: String,
+    /// Text that was written.
+    pub value: String,
+    /// Text that was there before; of a second write in one change, the text before the first one.
+    pub was: String,
+    /// For whom; `None` where what is given back was nobody's any more.
+    pub owner: Option<Owner>,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// Hears of writes. It is called on the executor's thread and so must never wait.
+pub trait WriteObserver: fmt::Debug + Send + Sync {
+    /// The kernel took a write.
+    fn wrote(&self, record: WriteRecord);
+}
