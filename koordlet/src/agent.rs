@@ -141,10 +141,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
     notices::forward(&executor);
     let rounds = collectors::start(&config, &surroundings);
+    let follower = collectors::follow(&config, &surroundings);
 
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
-    let effects = Effects { executor: Arc::clone(&executor), metrics, series };
+    let effects = Effects { executor: Arc::clone(&executor), metrics, series, follower };
     let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}

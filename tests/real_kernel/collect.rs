@@ -12,8 +12,12 @@ use koordlet::cgroup::path::CgroupDir;
 use koordlet::ebpf::sensors::file_cpu_time;
 use koordlet::host::roots::Roots;
 use koordlet::node::collect::{Collector, Scale};
+use koordlet::node::follower::Follow;
+use koordlet::node::group_files::GroupFiles;
+use koordlet::state::facts::Facts;
+use koordlet::state::groups::GroupKind;
 use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
-use koordlet::state::usage::{CpuTime, Usage};
+use koordlet::state::usage::{CpuTime, NanoCpu, Usage};
 use koordlet::units::{Bytes, Nanos};
 use nix::time::{ClockId, clock_gettime};
 
@@ -24,9 +28,11 @@ struct Sampled {
     tree: Tree,
     pod: String,
     container: String,
-    pods: PodTable,
+    pods: Arc<PodTable>,
     cpu_time: Box<dyn CpuTime>,
     collector: Collector,
+    files: GroupFiles,
+    facts: Facts,
 }
 
 impl Sampled {
@@ -49,18 +55,34 @@ impl Sampled {
             }],
             hooks_live: false,
         };
-        let pods = PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true };
+        let pods = PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true }.into();
         let roots = Roots::host();
         let layout = Arc::new(Layout::detect(&roots)?);
         let cpu_time = file_cpu_time(&layout);
-        let collector = Collector::new(&roots.proc, layout, Scale::of_this_machine());
-        Ok(Self { tree, pod, container, pods, cpu_time, collector })
+        let collector = Collector::new(&roots.proc, Scale::of_this_machine());
+        let facts = Facts::default();
+        let files = GroupFiles::new(layout, facts.clone());
+        Ok(Self { tree, pod, container, pods, cpu_time, collector, files, facts })
     }
 
     fn tick(&mut self) -> Result<Usage> {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
         let now = Nanos(u64::try_from(Duration::from(now).as_nanos())?);
         Ok(self.collector.tick(self.cpu_time.as_mut(), &self.pods, &[], now))
+    }
+
+    /// The container's CPU use in a sample.
+    fn cpu(usage: &Usage) -> Option<NanoCpu> {
+        usage.group(GroupKind::Container, ID)?.cpu
+    }
+
+    /// The container's memory without page cache, as a tick and a round of files find it.
+    fn found_memory(&mut self) -> Result<Option<Bytes>> {
+        let usage = self.tick()?;
+        self.files.follow(&usage).map_err(anyhow::Error::from_boxed)?;
+        let stats = self.facts.groups.get().context("the round has published nothing")?;
+        let figure = stats.group(GroupKind::Container, ID).and_then(|stat| stat.memory);
+        Ok(figure.map(|memory| memory.without_page_cache))
     }
 
     /// A tick between two readings of the container's CPU time.
@@ -89,19 +111,20 @@ fn a_tick_says_of_real_groups_what_their_files_say() -> Result<()> {
     sampled.tree.make(&sampled.container)?;
     let _busy = sampled.tree.spin(&sampled.container, 1)?;
     let (before_first, first, after_first) = sampled.bracketed_tick()?;
-    ensure!(first.containers[ID].cpu.is_none() && first.containers[ID].memory.is_some(), "{first:?}");
+    ensure!(Sampled::cpu(&first).is_none() && first.group(GroupKind::Container, ID).is_some(), "{first:?}");
     let grown = || sampled.tree.cpu_usage_nanos(&sampled.container).unwrap_or(0) > after_first + 50_000_000;
     ensure!(kit::until(Duration::from_secs(20), grown), "the busy process does not run");
     let (before_second, second, after_second) = sampled.bracketed_tick()?;
 
-    let cpu = second.containers[ID].cpu.context("no CPU figure")?;
+    let cpu = Sampled::cpu(&second).context("no CPU figure")?;
     let elapsed = second.at.0 - first.at.0;
     let used = u128::from(cpu.0) * u128::from(elapsed) / 1_000_000_000;
     // The figure is rounded down to a billionth of a core.
     let (least, most) = (before_second.saturating_sub(after_first), after_second - before_first);
     let range = u128::from(least.saturating_sub(elapsed / 1_000_000_000 + 1))..=u128::from(most);
     ensure!(range.contains(&used), "{used} ns, the files say {least} to {most}");
-    ensure!(second.pods["1"].cpu.is_some() && second.node_cpu.is_some() && second.node_memory.is_some());
+    let pod = second.group(GroupKind::Pod, "1").context("no pod")?;
+    ensure!(pod.cpu.is_some() && second.node_cpu.is_some() && second.node_memory.is_some());
     Ok(())
 }
 
@@ -114,11 +137,11 @@ fn memory_of_a_real_group_is_what_its_file_says() -> Result<()> {
     // then there is a moment without a change.
     let _busy = sampled.tree.spin(&sampled.container, 64)?;
     let same = kit::until(Duration::from_secs(20), || {
-        let (before, usage, after) = (sampled.memory(), sampled.tick(), sampled.memory());
-        let (Ok(before), Ok(usage), Ok(after)) = (before, usage, after) else { return false };
-        before == after && before > Bytes(0) && usage.containers[ID].memory == Some(before)
+        let (before, found, after) = (sampled.memory(), sampled.found_memory(), sampled.memory());
+        let (Ok(before), Ok(found), Ok(after)) = (before, found, after) else { return false };
+        before == after && before > Bytes(0) && found == Some(before)
     });
-    ensure!(same, "{:?} against {:?}", sampled.tick()?.containers[ID], sampled.memory()?);
+    ensure!(same, "{:?} against {:?}", sampled.found_memory()?, sampled.memory()?);
     Ok(())
 }
 
@@ -126,16 +149,16 @@ fn memory_of_a_real_group_is_what_its_file_says() -> Result<()> {
 fn c076_a_real_group_that_is_made_again_starts_anew() -> Result<()> {
     need!(offers::cgroups());
     let mut sampled = Sampled::new()?;
-    ensure!(sampled.tick()?.pods.is_empty(), "nothing is there yet");
+    ensure!(sampled.tick()?.pods().next().is_none(), "nothing is there yet");
     sampled.tree.make(&sampled.container)?;
     sampled.tick()?;
-    ensure!(sampled.tick()?.containers[ID].cpu.is_some());
+    ensure!(Sampled::cpu(&sampled.tick()?).is_some());
     sampled.tree.remove(&sampled.pod)?;
     sampled.tree.make(&sampled.container)?;
-    ensure!(sampled.tick()?.containers[ID].cpu.is_none(), "a figure from two groups");
-    ensure!(sampled.tick()?.containers[ID].cpu.is_some());
+    ensure!(Sampled::cpu(&sampled.tick()?).is_none(), "a figure from two groups");
+    ensure!(Sampled::cpu(&sampled.tick()?).is_some());
     sampled.tree.remove(&sampled.pod)?;
     let usage = sampled.tick()?;
-    ensure!(usage.pods.is_empty() && usage.containers.is_empty(), "{usage:?}");
+    ensure!(usage.pods().next().is_none() && usage.containers().next().is_none(), "{usage:?}");
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use koordlet::cgroup::path::CgroupDir;
 use koordlet::cpuset::CpuSet;
+use koordlet::state::groups::{Group, GroupKind};
 use koordlet::state::topology::{CpuInfo, KubeletCpuPolicy};
 use koordlet::state::usage::GroupUsage;
 use koordlet::strategies::cpu_suppress::amount::{AmountInput, full_amount};
@@ -104,7 +106,8 @@ fn cpuset_node(row: &Row) -> SuppressNode {
     node.slo().suppress.threshold = Percent(100);
     let load = cores(CAPACITY - MilliCpu(row.int("suppress_m").unwrap()));
     node.usage.node_cpu = Some(load);
-    node.usage.pods.insert("load".into(), GroupUsage { cpu: Some(load), ..GroupUsage::default() });
+    let pod = Group::new(GroupKind::Pod, "load", CgroupDir::new("kubepods/podload").unwrap());
+    node.usage.groups.set(pod, GroupUsage::of(load));
     node
 }
 

@@ -10,11 +10,13 @@ use koordlet::api::node::Node;
 use koordlet::api::node_slo::HostApplication;
 use koordlet::api::pod::Pod;
 use koordlet::cgroup::naming::{CgroupDriver, Naming};
+use koordlet::cgroup::path::CgroupDir;
 use koordlet::config::flags::default_text;
 use koordlet::config::gates::{Gate, Gates, Stage};
 use koordlet::executor::ExecutorStats;
 use koordlet::host::roots::Roots;
 use koordlet::report::metrics::{Metrics, NodeFacts, Scope};
+use koordlet::state::groups::{Group, GroupKind, PerGroup};
 use koordlet::state::hub::hub;
 use koordlet::state::pods::PodTable;
 use koordlet::state::slo::Slo;
@@ -124,11 +126,13 @@ fn page() -> (String, String) {
     writers.pods.set(Arc::new(PodTable::build([pod], &naming, &PodTable::default()).0));
     let app = HostApplication { name: "a".into(), ..HostApplication::default() };
     writers.slo.set(Arc::new(Slo { host_applications: vec![app], ..Slo::default() }));
-    let used = GroupUsage { cpu: Some(NanoCpu(1)), memory: Some(Bytes(1)) };
+    let mut groups = PerGroup::default();
+    let app = Group::new(GroupKind::HostApp, "a", CgroupDir::new("a").unwrap());
+    groups.set(app, GroupUsage::of(NanoCpu(1)));
     writers.usage.set(Arc::new(Usage {
         node_cpu: Some(NanoCpu(1)),
         node_memory: Some(Bytes(1)),
-        host_apps: [("a".to_owned(), used)].into(),
+        groups,
         ..Usage::default()
     }));
     (metrics.encode(Scope::Internal).unwrap(), metrics.encode(Scope::External).unwrap())

@@ -19,6 +19,7 @@ use koordlet::claims::combine::{PlanInput, plan};
 use koordlet::claims::plan::Decision;
 use koordlet::claims::target::Target;
 use koordlet::cpuset::CpuSet;
+use koordlet::state::groups::{Group, GroupKind};
 use koordlet::state::pods::PodTable;
 use koordlet::state::slo::Slo;
 use koordlet::state::snapshot::Snapshot;
@@ -293,21 +294,19 @@ fn host_apps(input: &Value) -> Vec<HostApplication> {
 
 /// Newest samples; an absent one is none.
 fn usage(input: &Value) -> Usage {
-    let samples = |list: &str, key: &str| -> Vec<(String, GroupUsage)> {
-        let items = input.get(list).and_then(Value::as_array).into_iter().flatten();
-        let sample = |item: &Value| {
-            let cpu = NanoCpu::from_cores(item.get("usage")?.as_f64()?);
-            let name = item.get(key)?.as_str()?.to_owned();
-            Some((name, GroupUsage { cpu: Some(cpu), ..GroupUsage::default() }))
-        };
-        items.filter_map(sample).collect()
-    };
-    Usage {
-        node_cpu: input.get("nodeUsage").and_then(Value::as_f64).map(NanoCpu::from_cores),
-        pods: samples("pods", "uid").into_iter().map(|(uid, usage)| (uid.into(), usage)).collect(),
-        host_apps: samples("hostApps", "name").into_iter().collect(),
-        ..Usage::default()
+    let node_cpu = input.get("nodeUsage").and_then(Value::as_f64).map(NanoCpu::from_cores);
+    let mut usage = Usage { node_cpu, ..Usage::default() };
+    let dir = CgroupDir::new("kubepods/any").unwrap();
+    for (list, key, kind) in [("pods", "uid", GroupKind::Pod), ("hostApps", "name", GroupKind::HostApp)] {
+        for item in input.get(list).and_then(Value::as_array).into_iter().flatten() {
+            let (cores, name) = (item.get("usage"), item.get(key).and_then(Value::as_str));
+            if let (Some(cores), Some(name)) = (cores.and_then(Value::as_f64), name) {
+                let figure = GroupUsage::of(NanoCpu::from_cores(cores));
+                usage.groups.set(Group::new(kind, name, dir.clone()), figure);
+            }
+        }
     }
+    usage
 }
 
 /// Whole milli-cores as cores.

@@ -16,6 +16,8 @@ use crate::host::offers::Offer;
 use crate::host::roots::Roots;
 use crate::node::cpi::{self, CPI_EVENTS, CpiCollector};
 use crate::node::disks::{self, DiskCollector};
+use crate::node::follower::{Follow, Follower};
+use crate::node::group_files::GroupFiles;
 use crate::node::resctrl_use::{self, ResctrlCollector};
 use crate::node::rounds::{Collect, Rounds};
 use crate::report::metrics::Metrics;
@@ -95,6 +97,16 @@ fn spawn(rounds: &mut Rounds, interval: Duration, collector: impl Collect) {
     if let Err(error) = rounds.start(collector, interval) {
         tracing::warn!(collector = name, %error, "cannot start a collector");
     }
+}
+
+/// Starts what reads files of groups after each sample of use; `None` if the system gives no thread.
+pub(super) fn follow(config: &Config, surroundings: &Surroundings) -> Option<Follower> {
+    let Surroundings { layout, facts, .. } = surroundings;
+    let _ = &config.collect;
+    let steps: Vec<Box<dyn Follow>> = vec![Box::new(GroupFiles::new(Arc::clone(layout), facts.clone()))];
+    Follower::start(steps)
+        .inspect_err(|error| tracing::error!(%error, "files of groups are not read: no thread"))
+        .ok()
 }
 
 /// Whether each collector is on, with what this node gives it or lacks, for `koordlet doctor`.

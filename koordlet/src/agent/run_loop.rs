@@ -24,9 +24,11 @@ use crate::executor::Executor;
 use crate::host::clock::monotonic;
 use crate::manifests::Objects;
 use crate::manifests::directory::Updates;
-use crate::node::collect::{Collector, HostAppDir, Scale};
+use crate::node::collect::{Collector, Scale};
+use crate::node::follower::Follower;
 use crate::report::metrics::Metrics;
 use crate::rules::RuleGates;
+use crate::state::groups::HostAppDir;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
 use crate::state::topology::KubeletCpuPolicy;
@@ -56,6 +58,8 @@ pub(super) struct Effects {
     pub(super) metrics: Arc<Metrics>,
     /// History of what is collected.
     pub(super) series: SharedSeries,
+    /// Reads files after each sample; `None` if the system gave it no thread.
+    pub(super) follower: Option<Follower>,
 }
 
 /// The loop's state.
@@ -96,7 +100,7 @@ impl RunLoop {
             collect_interval: nanos(config.collect.usage),
         };
         let suppress = present_limits(&world);
-        let collector = Collector::new(&config.roots.proc, Arc::clone(layout), Scale::of_this_machine());
+        let collector = Collector::new(&config.roots.proc, Scale::of_this_machine());
         Self {
             decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
             world,
@@ -177,7 +181,11 @@ impl RunLoop {
     fn sample(&mut self) {
         let pods = self.readers.pods.borrow().clone();
         let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
-        self.world.writers().usage.set(Arc::new(usage));
+        let usage = Arc::new(usage);
+        if let Some(follower) = &self.effects.follower {
+            follower.offer(&usage);
+        }
+        self.world.writers().usage.set(usage);
         self.effects.metrics.ticked();
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use super::slots::Slot;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
+use crate::state::usage::CpuReading;
 use crate::units::Nanos;
 
 /// All accounts.
@@ -39,15 +40,14 @@ struct Node {
     buried: u64,
     /// Charged to the group itself, `buried`, and all beneath.
     counted: u64,
-    /// `counted` at the sample before.
-    before: u64,
     base: i128,
     /// The greatest figure given out: it never steps back.
     shown: u64,
     /// The figure comes from the directory's file: its pod has groups that the map has no room for.
     by_file: bool,
     file: u64,
-    file_before: u64,
+    /// When its birth was heard of; `None` if it was found in the tree.
+    born: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,10 @@ impl Accounts {
     /// Opens the account of a group made while its birth could be seen: all its time is counted.
     pub fn born(&mut self, id: u64, dir: CgroupDir, now: Nanos) {
         if !self.by_id.contains_key(&id) {
-            self.open(id, dir, now);
+            let index = self.open(id, dir, now);
+            if let Some(node) = self.node_mut(index) {
+                node.born = Some(now);
+            }
         }
     }
 
@@ -114,14 +117,6 @@ impl Accounts {
         }
     }
 
-    /// Remembers the present figures as those of the sample before.
-    pub fn begin_sample(&mut self) {
-        for node in self.nodes.iter_mut().flatten() {
-            node.before = node.counted;
-            node.file_before = node.file;
-        }
-    }
-
     /// Takes over what the slots hold, and adds up the tree.
     pub fn fold(&mut self, slots: &[Slot]) {
         for node in self.nodes.iter_mut().flatten() {
@@ -148,12 +143,12 @@ impl Accounts {
         }
     }
 
-    /// The figure of a live directory, greatest so far.
-    pub fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {
+    /// What a live directory used, greatest figure so far, and which group it is.
+    pub fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading> {
         let index = self.by_dir.get(dir).copied()?;
         let node = self.node_mut(index)?;
         node.shown = node.shown.max(node.figure());
-        Some(Nanos(node.shown))
+        Some(CpuReading { total: Nanos(node.shown), identity: Some(node.id), born: node.born })
     }
 
     /// The present figure from base and counted time alone, without the floor.
@@ -164,12 +159,6 @@ impl Accounts {
     /// Cgroup id of a live directory.
     pub fn id(&self, dir: &CgroupDir) -> Option<u64> {
         self.by_dir.get(dir).and_then(|index| self.node(*index)).map(|node| node.id)
-    }
-
-    /// Whether anything beneath a live directory ran between the last two samples.
-    pub fn ran(&self, dir: &CgroupDir) -> Option<bool> {
-        let node = self.node(*self.by_dir.get(dir)?)?;
-        Some(node.counted != node.before || (node.by_file && node.file != node.file_before))
     }
 
     /// Each live group.
@@ -368,12 +357,11 @@ impl Node {
             state,
             buried: 0,
             counted: 0,
-            before: 0,
             base: 0,
             shown: 0,
             by_file: false,
             file: 0,
-            file_before: 0,
+            born: None,
         }
     }
 

@@ -16,6 +16,10 @@ fn slot(number: u32, id: u64, nanos: u64) -> Slot {
     Slot { number, id, nanos }
 }
 
+fn total(accounts: &mut Accounts, path: &str) -> Option<Nanos> {
+    accounts.reading(&dir(path)).map(|reading| reading.total)
+}
+
 fn at(seconds: u64) -> Nanos {
     Nanos(seconds * SECOND)
 }
@@ -29,7 +33,7 @@ fn a_directory_has_the_time_of_all_beneath_it() {
         accounts.born(id, dir(path), at(0));
     }
     accounts.fold(&[slot(0, 3, 100), slot(1, 4, 20), slot(2, 2, 3)]);
-    let total = |accounts: &mut Accounts, path: &str| accounts.total(&dir(path)).map(|n| n.0);
+    let total = |accounts: &mut Accounts, path: &str| total(accounts, path).map(|n| n.0);
     assert_eq!(total(&mut accounts, "kubepods/pod1/c"), Some(120));
     assert_eq!(total(&mut accounts, "kubepods"), Some(123));
     assert_eq!(total(&mut accounts, "kubepods/pod2"), None);
@@ -40,11 +44,11 @@ fn a_dead_groups_time_moves_to_its_parent_once_and_its_slot_serves_another() {
     let mut accounts = Accounts::default();
     accounts.born(2, dir("kubepods/pod1"), at(0));
     accounts.born(3, dir("kubepods/pod1/a"), at(0));
-    let pod = |accounts: &mut Accounts| accounts.total(&dir("kubepods/pod1")).map(|n| n.0);
+    let pod = |accounts: &mut Accounts| total(accounts, "kubepods/pod1").map(|n| n.0);
     accounts.fold(&[slot(0, 3, 100)]);
     assert_eq!(pod(&mut accounts), Some(100));
     accounts.died(3, at(1));
-    assert_eq!(accounts.total(&dir("kubepods/pod1/a")), None);
+    assert_eq!(total(&mut accounts, "kubepods/pod1/a"), None);
     accounts.fold(&[slot(0, 3, 110)]);
     assert_eq!(pod(&mut accounts), Some(110));
     assert!(accounts.to_forget(at(2), at(5)).is_empty());
@@ -59,7 +63,7 @@ fn a_dead_groups_time_moves_to_its_parent_once_and_its_slot_serves_another() {
     accounts.born(4, dir("kubepods/pod1/b"), at(8));
     accounts.fold(&[slot(0, 4, 5)]);
     assert_eq!(pod(&mut accounts), Some(116));
-    assert_eq!(accounts.total(&dir("kubepods/pod1/b")), Some(Nanos(5)));
+    assert_eq!(total(&mut accounts, "kubepods/pod1/b"), Some(Nanos(5)));
 }
 
 #[test]
@@ -73,9 +77,9 @@ fn a_path_made_again_is_another_group() {
     accounts.born(5, dir("kubepods/static"), at(1));
     accounts.fold(&[slot(0, 3, 70), slot(1, 5, 1)]);
     assert_eq!(accounts.id(&dir("kubepods/static")), Some(5));
-    assert_eq!(accounts.total(&dir("kubepods/static")), Some(Nanos(1)));
+    assert_eq!(total(&mut accounts, "kubepods/static"), Some(Nanos(1)));
     assert_eq!(accounts.id(&dir("kubepods/static/c")), None);
-    assert_eq!(accounts.total(&dir("kubepods")), Some(Nanos(71)));
+    assert_eq!(total(&mut accounts, "kubepods"), Some(Nanos(71)));
     // The old pod waits for its container.
     assert_eq!(accounts.to_forget(at(9), at(5)), [3]);
 }
@@ -91,9 +95,9 @@ fn an_adopted_directory_continues_its_file_and_takes_its_children_over() {
     accounts.set_base(2, 1_000);
     accounts.set_base(1, 9_000);
     accounts.fold(&[slot(0, 3, 60)]);
-    assert_eq!(accounts.total(&dir("kubepods/pod1")), Some(Nanos(1_010)));
-    assert_eq!(accounts.total(&dir("kubepods")), Some(Nanos(9_010)));
-    assert_eq!(accounts.total(&dir("kubepods/pod1/c")), Some(Nanos(60)));
+    assert_eq!(total(&mut accounts, "kubepods/pod1"), Some(Nanos(1_010)));
+    assert_eq!(total(&mut accounts, "kubepods"), Some(Nanos(9_010)));
+    assert_eq!(total(&mut accounts, "kubepods/pod1/c"), Some(Nanos(60)));
 }
 
 #[test]
@@ -101,29 +105,23 @@ fn a_corrected_base_never_steps_the_figure_back() {
     let mut accounts = Accounts::default();
     accounts.born(1, dir("kubepods"), at(0));
     accounts.fold(&[slot(0, 1, 500)]);
-    assert_eq!(accounts.total(&dir("kubepods")), Some(Nanos(500)));
+    assert_eq!(total(&mut accounts, "kubepods"), Some(Nanos(500)));
     accounts.set_base(1, 300);
     assert_eq!(accounts.figure(1), Some(300));
-    assert_eq!(accounts.total(&dir("kubepods")), Some(Nanos(500)));
+    assert_eq!(total(&mut accounts, "kubepods"), Some(Nanos(500)));
     accounts.fold(&[slot(0, 1, 900)]);
-    assert_eq!(accounts.total(&dir("kubepods")), Some(Nanos(700)));
+    assert_eq!(total(&mut accounts, "kubepods"), Some(Nanos(700)));
 }
 
 #[test]
-fn who_ran_since_the_sample_before_is_known() {
+fn a_birth_that_was_heard_of_is_told_from_a_group_that_was_found() {
     let mut accounts = Accounts::default();
-    accounts.born(1, dir("kubepods"), at(0));
-    accounts.born(2, dir("kubepods/idle"), at(0));
-    accounts.born(3, dir("kubepods/busy"), at(0));
-    for nanos in [5, 9] {
-        accounts.begin_sample();
-        accounts.fold(&[slot(0, 2, 7), slot(1, 3, nanos)]);
-    }
-    let ran = |path: &str| accounts.ran(&dir(path));
-    assert_eq!(
-        [ran("kubepods"), ran("kubepods/idle"), ran("kubepods/busy"), ran("x")],
-        [Some(true), Some(false), Some(true), None]
-    );
+    accounts.born(1, dir("kubepods"), at(3));
+    accounts.adopt(2, &dir("kubepods/found"), at(4));
+    let mut reading = |path: &str| accounts.reading(&dir(path)).map(|read| (read.identity, read.born));
+    assert_eq!(reading("kubepods"), Some((Some(1), Some(at(3)))));
+    assert_eq!(reading("kubepods/found"), Some((Some(2), None)));
+    assert_eq!(reading("kubepods/other"), None);
 }
 
 #[test]
@@ -135,7 +133,7 @@ fn an_unknown_owner_is_a_stranger_until_it_is_known_or_buried() {
     accounts.bury_stranger(88, at(0));
     accounts.fold(&[slot(3, 77, 5), slot(4, 88, 6)]);
     assert!(accounts.strangers().is_empty());
-    assert_eq!(accounts.total(&dir("late")), Some(Nanos(5)));
+    assert_eq!(total(&mut accounts, "late"), Some(Nanos(5)));
     assert_eq!(accounts.to_forget(at(9), at(1)), [88]);
     accounts.forgotten(88, at(9));
     assert_eq!(accounts.bury(88), [4]);
@@ -218,7 +216,6 @@ proptest! {
                 }
                 Step::Charge(p, nanos) => model.charge(PATHS[p], nanos),
                 Step::Sample => {
-                    accounts.begin_sample();
                     accounts.fold(&model.slots());
                     for id in accounts.to_forget(now, at(4)) {
                         accounts.forgotten(id, now);
@@ -231,7 +228,7 @@ proptest! {
                     accounts.fold(&model.slots());
                     for (path, id) in &model.live {
                         let file = model.files.get(id).copied().unwrap_or(0);
-                        prop_assert_eq!(accounts.total(&dir(path)), Some(Nanos(file)), "{}", path);
+                        prop_assert_eq!(total(&mut accounts, path), Some(Nanos(file)), "{}", path);
                     }
                 }
             }

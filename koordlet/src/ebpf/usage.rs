@@ -21,7 +21,7 @@ use super::usage_tree::UsageTree;
 use crate::cgroup::held_file::ReadBuffer;
 use crate::cgroup::path::CgroupDir;
 use crate::node::file_usage::{FileCpuTime, UsageFile, UsageFiles};
-use crate::state::usage::CpuTime;
+use crate::state::usage::{CpuReading, CpuTime};
 use crate::units::Nanos;
 
 /// How long things wait.
@@ -351,7 +351,6 @@ impl EbpfCpuTime {
 impl CpuTime for EbpfCpuTime {
     fn sample(&mut self) {
         let now = monotonic();
-        self.accounts.begin_sample();
         self.hear(now);
         self.reap(now);
         self.look_for_strangers(now);
@@ -360,16 +359,8 @@ impl CpuTime for EbpfCpuTime {
         self.stats.set(Count::SlotsUsed, self.readings.len());
     }
 
-    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {
-        self.accounts.total(dir)
-    }
-
-    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
-        self.accounts.id(dir)
-    }
-
-    fn ran(&mut self, dir: &CgroupDir) -> Option<bool> {
-        self.accounts.ran(dir)
+    fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading> {
+        self.accounts.reading(dir)
     }
 }
 

@@ -12,7 +12,8 @@ use crate::cgroup::held_file::{HeldFile, ReadBuffer};
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::{Controller, Resource};
-use crate::state::usage::CpuTime;
+use crate::host::clock::monotonic;
+use crate::state::usage::{CpuReading, CpuTime};
 use crate::units::Nanos;
 
 /// Opens and reads the CPU time files of directories.
@@ -44,6 +45,12 @@ impl UsageFiles {
         Some(UsageFile { file, id })
     }
 
+    /// Whether there is such a directory; true if that cannot be told.
+    fn exists(&self, dir: &CgroupDir) -> bool {
+        let root = self.layout.hierarchy_root(Controller::Cpuacct);
+        root.is_none_or(|root| root.join(dir.as_str()).try_exists().unwrap_or(true))
+    }
+
     /// Reads an open file, collection.md 3.7; `None` if its directory is gone.
     pub fn read(&self, file: &UsageFile, buffer: &mut ReadBuffer) -> Option<Nanos> {
         let text = file.file.read(buffer).and_then(|text| match text {
@@ -64,6 +71,8 @@ pub struct FileCpuTime {
     buffer: ReadBuffer,
     /// Number of the present sample.
     sample: u64,
+    /// Directories that were asked for and not there: what appears in one has been born since.
+    absent: HashMap<CgroupDir, u64>,
 }
 
 #[derive(Debug)]
@@ -73,6 +82,7 @@ struct Entry {
     id: u64,
     total: Nanos,
     asked: u64,
+    born: Option<Nanos>,
 }
 
 /// A directory that nobody has asked for in so many samples is no longer sampled.
@@ -81,7 +91,8 @@ const FORGET_AFTER: u64 = 3;
 impl FileCpuTime {
     /// Keeps at most `capacity` descriptors.
     pub fn new(files: UsageFiles, capacity: usize) -> Self {
-        Self { files, entries: HashMap::new(), held: 0, capacity, buffer: ReadBuffer::default(), sample: 0 }
+        let (entries, absent) = (HashMap::new(), HashMap::new());
+        Self { files, entries, held: 0, capacity, buffer: ReadBuffer::default(), sample: 0, absent }
     }
 
     /// Number of descriptors kept.
@@ -90,11 +101,18 @@ impl FileCpuTime {
     }
 
     fn read_anew(&mut self, dir: &CgroupDir) -> Option<Entry> {
-        let file = self.files.open(dir)?;
+        let Some(file) = self.files.open(dir) else {
+            if !self.files.exists(dir) {
+                self.absent.insert(dir.clone(), self.sample);
+            }
+            return None;
+        };
         let (total, id) = (self.files.read(&file, &mut self.buffer)?, file.id);
         let file = (self.held < self.capacity).then_some(file);
         self.held += usize::from(file.is_some());
-        Some(Entry { file, id, total, asked: self.sample })
+        // Absent at the sample before, or even at this one: it is younger than that.
+        let born = self.absent.remove(dir).map(|_| monotonic());
+        Some(Entry { file, id, total, asked: self.sample, born })
     }
 
     /// Reads an entry again; false if its directory is gone.
@@ -123,20 +141,17 @@ impl CpuTime for FileCpuTime {
             keep
         });
         self.held -= closed;
+        self.absent.retain(|_, seen| sample - *seen <= 1);
     }
 
-    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {
+    fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading> {
         if !self.entries.contains_key(dir) {
             let entry = self.read_anew(dir)?;
             self.entries.insert(dir.clone(), entry);
         }
         let entry = self.entries.get_mut(dir)?;
         entry.asked = self.sample;
-        Some(entry.total)
-    }
-
-    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
-        self.entries.get(dir).map(|entry| entry.id)
+        Some(CpuReading { total: entry.total, identity: Some(entry.id), born: entry.born })
     }
 }
 
@@ -197,5 +212,26 @@ mod tests {
         assert_eq!(usage.total(&dir("x")), Some(Nanos(1)));
         std::fs::remove_dir_all(folder.path().join("cpuacct/x")).unwrap();
         assert!(usage.identity(&dir("x")).is_some());
+    }
+
+    #[test]
+    fn a_directory_that_was_not_there_at_the_sample_before_is_known_to_be_new() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str| put(&folder.path().join("cpuacct").join(name).join("cpuacct.usage"), "5\n");
+        put("old");
+        let mut usage = reader(folder.path(), 2);
+        let born =
+            |usage: &mut FileCpuTime, name: &str| usage.reading(&dir(name)).map(|read| read.born.is_some());
+        usage.sample();
+        let names = ["old", "new", "late"];
+        assert_eq!(names.map(|name| born(&mut usage, name)), [Some(false), None, None]);
+        put("new");
+        usage.sample();
+        assert_eq!(["old", "new"].map(|name| born(&mut usage, name)), [Some(false), Some(true)]);
+        put("late");
+        usage.sample();
+        assert_eq!(born(&mut usage, "late"), Some(false), "nobody asked at the sample before");
+        assert_eq!(born(&mut usage, "new"), Some(true));
+        assert!(usage.absent.is_empty());
     }
 }

@@ -1,67 +1,74 @@
-//! What is remembered of each pod, container and host application from one tick to the next.
+//! What is remembered of each pod, container and host application from one tick to the next: its last readings of
+//! CPU time -> its use.
 //!
 //! A group is its directory and, where the source of CPU time knows it, the cgroup's id: a static pod comes
-//! back under the same path, and its counters start anew. Nothing is copied for a group that is known.
+//! back under the same path, and its counters start anew. The list of groups is made anew only when pods or
+//! applications are other ones, so that a tick copies no name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::memory::GroupMemory;
 use super::rate::{self, Reading, Recent};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
-use crate::state::usage::{CpuTime, NanoCpu};
+use crate::state::groups::{Group, GroupKind, GroupList, HostAppDir, PerGroup};
+use crate::state::pods::PodTable;
+use crate::state::usage::{CpuReading, CpuTime, GroupUsage};
 use crate::units::Nanos;
-
-/// One group.
-#[derive(Debug)]
-pub(super) struct Group {
-    /// What the answer calls it: pod UID, container id or application name.
-    pub(super) name: Arc<str>,
-    /// When its `memory.stat` was read and what it said.
-    pub(super) memory: GroupMemory,
-    identity: Option<u64>,
-    last: Option<Reading>,
-    cpu: CpuSample,
-    recent: Recent,
-    round: u64,
-}
-
-/// What a tick found out about a group's CPU time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CpuSample {
-    /// Use since the last tick, if that can be told.
-    pub(super) usage: Option<NanoCpu>,
-    /// Whether the source knows the directory.
-    pub(super) known: bool,
-    /// Whether something ran in the group since the last tick, or that is not known.
-    pub(super) ran: bool,
-}
 
 /// All groups.
 #[derive(Debug)]
 pub(super) struct Groups {
-    by_dir: HashMap<CgroupDir, Group, PathHash>,
+    list: Arc<GroupList>,
+    /// What the list was made from.
+    pods: Arc<PodTable>,
+    host_apps: Vec<HostAppDir>,
+    /// As many as the list has groups, in its order.
+    states: Vec<State>,
+    last_tick: Option<Nanos>,
     cpus: u32,
-    round: u64,
     odd: u64,
+}
+
+/// What is remembered of one group.
+#[derive(Debug, Default)]
+struct State {
+    identity: Option<u64>,
+    last: Option<Reading>,
+    recent: Recent,
+    recent_identity: Option<u64>,
 }
 
 impl Groups {
     /// For a machine of `cpus` CPUs.
     pub(super) fn new(cpus: u32) -> Self {
-        Self { by_dir: HashMap::default(), cpus, round: 0, odd: 0 }
+        Self {
+            list: Arc::default(),
+            pods: Arc::default(),
+            host_apps: Vec::new(),
+            states: Vec::new(),
+            last_tick: None,
+            cpus,
+            odd: 0,
+        }
     }
 
-    /// Starts a tick.
-    pub(super) fn begin(&mut self) {
-        self.round = self.round.wrapping_add(1);
-    }
-
-    /// Ends a tick: groups that it did not visit are forgotten.
-    pub(super) fn end(&mut self) {
-        let round = self.round;
-        self.by_dir.retain(|_, group| group.round == round);
+    /// Makes the list that of these pods and applications.
+    pub(super) fn follow(&mut self, pods: &Arc<PodTable>, host_apps: &[HostAppDir]) {
+        if Arc::ptr_eq(&self.pods, pods) && self.host_apps == host_apps {
+            return;
+        }
+        self.pods = Arc::clone(pods);
+        self.host_apps = host_apps.to_vec();
+        let list = GroupList::of(pods, host_apps);
+        if list == *self.list {
+            return;
+        }
+        let former = self.list.as_slice().iter().map(|group| group.dir.clone());
+        let mut former: HashMap<CgroupDir, State, PathHash> = former.zip(self.states.drain(..)).collect();
+        let state = |group: &Group| former.remove(&group.dir).unwrap_or_default();
+        self.states = list.as_slice().iter().map(state).collect();
+        self.list = Arc::new(list);
     }
 
     /// Pairs of readings that could not be right, since the start.
@@ -69,85 +76,81 @@ impl Groups {
         self.odd
     }
 
-    /// Visits a group in a tick. Named twice in one tick, it gives the same sample twice.
-    pub(super) fn visit(
-        &mut self,
-        cpu_time: &mut dyn CpuTime,
-        name: &str,
-        dir: &CgroupDir,
-        now: Nanos,
-    ) -> (&mut Group, CpuSample) {
-        let group = self.by_dir.entry(dir.clone()).or_insert_with(|| Group::new(name));
-        if group.round != self.round {
-            group.round = self.round;
-            group.rename(name);
-            group.cpu = match group.reading(cpu_time, dir, now) {
-                Some(reading) => group.advance(reading, self.cpus, &mut self.odd),
-                None => CpuSample::default(),
+    /// The use of each group since the last tick.
+    pub(super) fn tick(&mut self, cpu_time: &mut dyn CpuTime, now: Nanos) -> PerGroup<GroupUsage> {
+        let Self { list, states, last_tick, cpus, odd, .. } = self;
+        let last_tick = last_tick.replace(now);
+        let mut states = states.iter_mut();
+        PerGroup::new(Arc::clone(list), |group| {
+            let (reading, Some(state)) = (cpu_time.reading(&group.dir), states.next()) else {
+                return GroupUsage::default();
             };
-        }
-        let cpu = group.cpu;
-        (group, cpu)
+            let Some(reading) = reading else {
+                *state = State::default();
+                return GroupUsage::default();
+            };
+            state.advance(reading, now, last_tick, *cpus, odd)
+        })
     }
 
-    /// Looks at a group between two ticks: its name and its use over about 200 ms. `None` if the source does
-    /// not know the directory.
-    pub(super) fn look(
-        &mut self,
-        cpu_time: &mut dyn CpuTime,
-        name: &str,
-        dir: &CgroupDir,
-        now: Nanos,
-    ) -> Option<(Arc<str>, Option<NanoCpu>)> {
-        let group = self.by_dir.entry(dir.clone()).or_insert_with(|| Group::new(name));
-        let reading = group.reading(cpu_time, dir, now)?;
-        group.recent.push(reading);
-        Some((Arc::clone(&group.name), group.recent.usage(self.cpus)))
+    /// The use of pods and host applications over about 200 ms.
+    pub(super) fn look(&mut self, cpu_time: &mut dyn CpuTime, now: Nanos) -> PerGroup<GroupUsage> {
+        let Self { list, states, cpus, .. } = self;
+        let mut states = states.iter_mut();
+        PerGroup::new(Arc::clone(list), |group| {
+            let state = states.next();
+            if group.kind == GroupKind::Container {
+                return GroupUsage::default();
+            }
+            let (Some(reading), Some(state)) = (cpu_time.reading(&group.dir), state) else {
+                return GroupUsage::default();
+            };
+            state.look(reading, now, *cpus)
+        })
     }
 }
 
-impl Group {
-    fn new(name: &str) -> Self {
-        Self {
-            name: name.into(),
-            memory: GroupMemory::default(),
-            identity: None,
-            last: None,
-            cpu: CpuSample::default(),
-            recent: Recent::default(),
-            round: 0,
-        }
-    }
-
-    fn rename(&mut self, name: &str) {
-        if *self.name != *name {
-            self.name = name.into();
-        }
-    }
-
-    /// The counter now; all that was remembered is dropped if the group has gone or is another one.
-    fn reading(&mut self, cpu_time: &mut dyn CpuTime, dir: &CgroupDir, now: Nanos) -> Option<Reading> {
-        // A source of files opens a directory's file when its total is first asked for.
-        let total = cpu_time.total(dir);
-        let identity = cpu_time.identity(dir);
-        let another = identity.is_some() && self.identity.is_some() && identity != self.identity;
-        let gone = total.is_none() && self.last.is_some();
-        if another || gone {
-            self.last = None;
-            self.recent = Recent::default();
-            self.memory = GroupMemory::default();
+impl State {
+    fn advance(
+        &mut self,
+        reading: CpuReading,
+        now: Nanos,
+        last_tick: Option<Nanos>,
+        cpus: u32,
+        odd: &mut u64,
+    ) -> GroupUsage {
+        let CpuReading { total, identity, born } = reading;
+        let is_another = differ(identity, self.identity);
+        if is_another {
+            *self = Self::default();
         }
         self.identity = identity.or(self.identity);
-        total.map(|total| Reading { at: now, total })
-    }
-
-    fn advance(&mut self, reading: Reading, cpus: u32, odd: &mut u64) -> CpuSample {
-        let usage = self.last.and_then(|last| rate::between(last, reading, cpus));
-        if self.last.is_some() && usage.is_none() {
+        let to = Reading { at: now, total };
+        let from = self.last.replace(to);
+        let cpu = from.and_then(|from| rate::between(from, to, cpus));
+        if from.is_some() && cpu.is_none() {
             *odd = odd.saturating_add(1);
         }
-        let ran = self.last.is_none_or(|last| last.total != reading.total);
-        self.last = Some(reading);
-        CpuSample { usage, known: true, ran }
+        // Its path was another's, or nobody's, at the last tick: it has used nothing before.
+        let born_since = |tick: Nanos| is_another || born.is_some_and(|born| born > tick);
+        let birth = last_tick.filter(|tick| from.is_none() && born_since(*tick));
+        let since_birth = birth.and_then(|at| rate::between(Reading { at, total: Nanos(0) }, to, cpus));
+        GroupUsage { cpu, of_node: cpu.or(since_birth), total: Some(total), identity: self.identity }
     }
+
+    fn look(&mut self, reading: CpuReading, now: Nanos, cpus: u32) -> GroupUsage {
+        let CpuReading { total, identity, born: _ } = reading;
+        if differ(identity, self.recent_identity) {
+            self.recent = Recent::default();
+        }
+        self.recent_identity = identity.or(self.recent_identity);
+        self.recent.push(Reading { at: now, total });
+        let cpu = self.recent.usage(cpus);
+        GroupUsage { cpu, of_node: cpu, total: Some(total), identity: self.recent_identity }
+    }
+}
+
+/// Whether both are known and not the same.
+fn differ(a: Option<u64>, b: Option<u64>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a != b)
 }

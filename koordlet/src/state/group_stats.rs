@@ -2,8 +2,8 @@
 //! 6.7, 6.11).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use super::groups::{GroupKind, PerGroup};
 use crate::units::{Bytes, Nanos};
 
 /// Memory of one group, both ways of counting (collection.md 3.7).
@@ -29,12 +29,16 @@ pub struct GroupStat {
 pub struct GroupStats {
     /// Time of the usage sample that the round followed (`CLOCK_MONOTONIC`).
     pub at: Nanos,
-    /// By pod UID.
-    pub pods: BTreeMap<Arc<str>, GroupStat>,
-    /// By full container id.
-    pub containers: BTreeMap<Arc<str>, GroupStat>,
-    /// By host application name.
-    pub host_apps: BTreeMap<Arc<str>, GroupStat>,
-    /// Memory of all pods by NUMA node without page cache; `None` where no pod's could be read.
+    /// Pods, containers and host applications: those of that sample.
+    pub groups: PerGroup<GroupStat>,
+    /// Memory of all pods by NUMA node without page cache; `None` where the node has no more than one, or no
+    /// pod's could be read.
     pub pods_numa_memory: Option<BTreeMap<u32, Bytes>>,
+}
+
+impl GroupStats {
+    /// The figures of one group.
+    pub fn group(&self, kind: GroupKind, name: &str) -> Option<&GroupStat> {
+        self.groups.get(kind, name)
+    }
 }

@@ -9,6 +9,7 @@ pub mod cpu_sources;
 pub mod disks;
 pub mod facts;
 pub mod group_stats;
+pub mod groups;
 pub mod hub;
 pub mod pods;
 pub mod pressure;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::groups::{GroupKind, PerGroup};
 use crate::cgroup::path::CgroupDir;
 use crate::units::{Bytes, MilliCpu, Nanos};
 
@@ -42,13 +43,28 @@ impl fmt::Display for NanoCpu {
     }
 }
 
-/// Use of one pod, container or host application.
+/// CPU use of one pod, container or host application. Its memory is read by a round of its own
+/// ([`GroupStats`](super::group_stats::GroupStats)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// CPU over the sample's interval; `None` until two readings exist.
+    /// Use since the last sample; `None` until two samples of the same group exist, and for a pair that cannot
+    /// be right (a counter or the clock went back).
     pub cpu: Option<NanoCpu>,
-    /// Memory without page cache, collection.md 3.7; `None` when it could not be read.
-    pub memory: Option<Bytes>,
+    /// The group's part of `node_cpu`: what it used since the last sample, over the same time. Known, unlike
+    /// `cpu`, for a group that was born since then: all its time counts. `None` if it cannot be told.
+    pub of_node: Option<NanoCpu>,
+    /// CPU time so far; `None` if the directory does not exist. Equal totals of one identity say that nothing
+    /// ran in between.
+    pub total: Option<Nanos>,
+    /// Which group it was (its cgroup id), where that is known.
+    pub identity: Option<u64>,
+}
+
+impl GroupUsage {
+    /// A group that exists and used so much.
+    pub fn of(cpu: NanoCpu) -> Self {
+        Self { cpu: Some(cpu), of_node: Some(cpu), total: Some(Nanos(0)), identity: None }
+    }
 }
 
 /// CPU time that a cgroup and all beneath it used since it was made.
@@ -78,18 +94,61 @@ pub struct Usage {
     pub node_cpu: Option<NanoCpu>,
     /// Memory use of the whole node without page cache.
     pub node_memory: Option<Bytes>,
-    /// Memory use of the whole node with page cache, collection.md 6.11.
+    /// The same with page cache, collection.md 6.11.
     pub node_memory_with_page_cache: Option<Bytes>,
     /// By NUMA node; empty where the nodes are not known.
     pub numa: BTreeMap<u32, NumaUsage>,
     /// CPU time of the best-effort directory; `None` where there is none.
     pub be_cpu_time: Option<GroupCpuTime>,
-    /// By pod UID.
-    pub pods: BTreeMap<Arc<str>, GroupUsage>,
-    /// By full container id, shared text: a tick makes no copies of ids.
-    pub containers: BTreeMap<Arc<str>, GroupUsage>,
-    /// By host application name.
-    pub host_apps: BTreeMap<String, GroupUsage>,
+    /// Pods, containers and host applications.
+    pub groups: PerGroup<GroupUsage>,
+}
+
+impl Usage {
+    /// Pods that exist, by UID.
+    pub fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &GroupUsage)> {
+        self.existing(GroupKind::Pod)
+    }
+
+    /// App containers that exist, by full id.
+    pub fn containers(&self) -> impl Iterator<Item = (&Arc<str>, &GroupUsage)> {
+        self.existing(GroupKind::Container)
+    }
+
+    /// Host applications that exist, by name.
+    pub fn host_apps(&self) -> impl Iterator<Item = (&Arc<str>, &GroupUsage)> {
+        self.existing(GroupKind::HostApp)
+    }
+
+    /// One group, if it exists.
+    pub fn group(&self, kind: GroupKind, name: &str) -> Option<&GroupUsage> {
+        self.groups.get(kind, name).filter(|usage| usage.total.is_some())
+    }
+
+    /// Pods that exist and of which it is not known what part of `node_cpu` was theirs: that part counts
+    /// neither as pods' use nor as anybody's (collection.md 15 row 6).
+    pub fn unknown_pods(&self) -> usize {
+        self.pods().filter(|(_, usage)| usage.of_node.is_none()).count()
+    }
+
+    fn existing(&self, kind: GroupKind) -> impl Iterator<Item = (&Arc<str>, &GroupUsage)> {
+        let groups = self.groups.of_kind(kind).filter(|(_, usage)| usage.total.is_some());
+        groups.map(|(group, usage)| (&group.name, usage))
+    }
+}
+
+/// A directory's CPU time at a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuReading {
+    /// CPU time of the directory and everything beneath it, dead groups included. Never steps back while the
+    /// directory lives.
+    pub total: Nanos,
+    /// Which group the directory was (its cgroup id), where the source knows it without a system call. Another
+    /// identity means that the path was reused and `total` started anew.
+    pub identity: Option<u64>,
+    /// When the source saw the group being made (`CLOCK_MONOTONIC` of the sample that told it): `total` was 0
+    /// at the sample before. `None` if it was there when the source first looked.
+    pub born: Option<Nanos>,
 }
 
 /// A source of CPU time per cgroup directory: the eBPF map or the cgroup files, with the same numbers.
@@ -97,21 +156,16 @@ pub trait CpuTime: Send {
     /// Takes one sample of all directories. Cheap with eBPF (no system call a directory).
     fn sample(&mut self);
 
-    /// CPU time of `dir` and everything beneath it, dead groups included, at the last `sample`; `None` if
-    /// the directory is not known. Never steps back while the directory lives.
-    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos>;
+    /// What the last `sample` found in `dir`; `None` if the directory is not known.
+    fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading>;
 
-    /// Which group `dir` was at the last `sample` (its cgroup id), where the source knows it without a system
-    /// call. Another identity means that the path was reused and `total` started anew.
-    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
-        let _ = dir;
-        None
+    /// Only the time.
+    fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {
+        self.reading(dir).map(|reading| reading.total)
     }
 
-    /// Whether anything in `dir` used CPU time between the last two samples, where the source knows it without
-    /// a system call: the other files of an idle directory need not be read again. `None` if it does not know.
-    fn ran(&mut self, dir: &CgroupDir) -> Option<bool> {
-        let _ = dir;
-        None
+    /// Only the identity.
+    fn identity(&mut self, dir: &CgroupDir) -> Option<u64> {
+        self.reading(dir)?.identity
     }
 }

@@ -6,6 +6,7 @@ use super::live::{Live, LiveKind, Sample};
 use crate::api::keys::{BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY};
 use crate::api::pod::{Container, ResourceList};
 use crate::api::qos::KubeQos;
+use crate::state::groups::GroupKind;
 use crate::state::hub::Readers;
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::NanoCpu;
@@ -53,7 +54,7 @@ pub(super) fn register_external(registry: &mut Registry, readers: &Readers) {
 /// Use of the pods in the BE directory, collection.md 6.4.
 fn be_used(now: &Snapshot) -> Vec<Sample> {
     let in_be = |uid: &_| now.pods.pods.get(uid).is_some_and(|pod| pod.kube_qos == KubeQos::BestEffort);
-    let used = now.usage.pods.iter().filter(|(uid, _)| in_be(*uid)).filter_map(|(_, usage)| usage.cpu);
+    let used = now.usage.pods().filter(|(uid, _)| in_be(*uid)).filter_map(|(_, usage)| usage.cpu);
     let sum = NanoCpu(used.map(|cpu| cpu.0).fold(0, u64::saturating_add));
     now.usage.node_cpu.map(|_| Sample::plain(sum.cores())).into_iter().collect()
 }
@@ -61,7 +62,7 @@ fn be_used(now: &Snapshot) -> Vec<Sample> {
 fn host_applications(now: &Snapshot) -> Vec<Sample> {
     let mut samples = Vec::new();
     for app in &now.slo.host_applications {
-        let Some(usage) = now.usage.host_apps.get(&app.name) else { continue };
+        let Some(usage) = now.usage.group(GroupKind::HostApp, &app.name) else { continue };
         let sample = |resource: &str, value| Sample {
             labels: vec![
                 ("host_application_name", app.name.clone()),
@@ -72,7 +73,6 @@ fn host_applications(now: &Snapshot) -> Vec<Sample> {
             value,
         };
         samples.extend(usage.cpu.map(|cpu| sample("cpu", cpu.cores())));
-        samples.extend(usage.memory.map(|memory| sample("memory", memory.0 as f64)));
     }
     samples
 }

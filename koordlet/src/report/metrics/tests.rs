@@ -1,6 +1,8 @@
 use super::*;
 use crate::api::node::Node;
 use crate::api::node_slo::HostApplication;
+use crate::cgroup::path::CgroupDir;
+use crate::state::groups::{Group, GroupKind, PerGroup};
 use crate::state::hub::{Writers, hub};
 use crate::state::slo::Slo;
 use crate::state::usage::{GroupUsage, NanoCpu, Usage};
@@ -19,11 +21,13 @@ fn lines(metrics: &Metrics, scope: Scope, name: &str) -> Vec<String> {
 #[test]
 fn the_series_have_the_references_names_and_labels() {
     let (writers, metrics) = metrics();
-    let apps = [("redis".to_owned(), GroupUsage { cpu: Some(NanoCpu(500_000_000)), memory: None })];
+    let mut groups = PerGroup::default();
+    let app = Group::new(GroupKind::HostApp, "redis", CgroupDir::new("redis").unwrap());
+    groups.set(app, GroupUsage::of(NanoCpu(500_000_000)));
     writers.usage.set(Arc::new(Usage {
         node_cpu: Some(NanoCpu(1_500_000_000)),
         node_memory: Some(Bytes(1024)),
-        host_apps: apps.into(),
+        groups,
         ..Usage::default()
     }));
     let redis = HostApplication { name: "redis".into(), qos: "LS".into(), ..HostApplication::default() };

@@ -9,6 +9,7 @@ use crate::api::keys;
 use crate::api::node::Node;
 use crate::api::node_slo::HostApplication;
 use crate::api::qos::{KubeQos, QosClass};
+use crate::state::groups::GroupKind;
 use crate::state::pods::{PodEntry, PodTable};
 use crate::state::slo::{CpuSuppressPolicy, Slo};
 use crate::state::usage::{NanoCpu, Usage};
@@ -153,7 +154,7 @@ struct UsageSums {
 impl UsageSums {
     fn of(input: &AmountInput<'_>) -> Self {
         let mut sums = Self::default();
-        for (uid, usage) in &input.usage.pods {
+        for (uid, usage) in input.usage.pods() {
             let Some(cpu) = usage.cpu.map(nanos) else { continue };
             sums.pods += cpu;
             // A pod whose object is not known may be latency sensitive.
@@ -162,7 +163,7 @@ impl UsageSums {
             }
         }
         for app in &input.slo.host_applications {
-            let usage = input.usage.host_apps.get(&app.name);
+            let usage = input.usage.group(GroupKind::HostApp, &app.name);
             let Some(cpu) = usage.and_then(|usage| usage.cpu).map(nanos) else { continue };
             sums.host_apps += cpu;
             if !is_be_app(app) {

@@ -19,6 +19,7 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Wish};
 use crate::claims::target::Target;
+use crate::state::groups::{Group, GroupKind};
 use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 use crate::state::slo::{CpuSuppressPolicy, Slo};
 use crate::state::topology::{CpuInfo, KubeletFacts, TopologyInput};
@@ -140,8 +141,8 @@ impl World {
     }
 
     fn set_usage(&mut self, uid: &str, cores: f64) {
-        let sample = GroupUsage { cpu: Some(NanoCpu::from_cores(cores)), memory: None };
-        self.usage.pods.insert(uid.into(), sample);
+        let pod = Group::new(GroupKind::Pod, uid, CgroupDir::new("kubepods/pod").unwrap());
+        self.usage.groups.set(pod, GroupUsage::of(NanoCpu::from_cores(cores)));
     }
 
     fn host_app(&mut self, name: &str, qos: &str, base: &str, cores: f64) {
@@ -153,8 +154,8 @@ impl World {
             ..HostApplication::default()
         };
         Arc::make_mut(&mut self.snapshot.slo).host_applications.push(app);
-        let sample = GroupUsage { cpu: Some(NanoCpu::from_cores(cores)), memory: None };
-        self.usage.host_apps.insert(name.into(), sample);
+        let app = Group::new(GroupKind::HostApp, name, CgroupDir::new("app").unwrap());
+        self.usage.groups.set(app, GroupUsage::of(NanoCpu::from_cores(cores)));
     }
 
     fn set_node_use(&mut self, cores: f64) {

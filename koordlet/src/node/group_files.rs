@@ -1,0 +1,229 @@
+//! The round of group files: memory, throttling and NUMA memory of pods, containers and host applications
+//! (collection.md 6.3, 6.5, 6.7, 6.11), each read from a file of the group -> `GroupStats`.
+//!
+//! A group's memory hardly moves while no task of it runs, and reading `memory.stat` makes the kernel sum up its
+//! per-CPU figures. So an idle group's files are read every 15 s, spread over that time, and its last figures
+//! stand in between. Its throttling cannot change at all meanwhile: the ratio is 0 without a look.
+
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
+use std::sync::Arc;
+
+use super::follower::Follow;
+use super::held_stats::{GroupFileError, HeldStat, StatReader};
+use crate::cgroup::layout::Layout;
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::path_hash::PathHash;
+use crate::cgroup::read::{StatError, Throttling};
+use crate::cgroup::resource::Resource;
+use crate::state::facts::Facts;
+use crate::state::group_stats::{GroupStat, GroupStats, MemoryUse};
+use crate::state::groups::{Group, GroupKind, GroupList, PerGroup};
+use crate::state::usage::{GroupUsage, Usage};
+use crate::units::{Bytes, Nanos};
+
+/// Longest age of an idle group's figures.
+const IDLE_PERIOD: Nanos = Nanos(15_000_000_000);
+
+/// The step of the follower.
+#[derive(Debug)]
+pub struct GroupFiles {
+    reader: StatReader,
+    facts: Facts,
+    list: Arc<GroupList>,
+    /// As many as the list has groups, in its order.
+    members: Vec<Member>,
+    started: u64,
+}
+
+/// What is remembered of one group.
+#[derive(Debug, Default)]
+struct Member {
+    identity: Option<u64>,
+    /// Its CPU time when its files were looked at last.
+    total: Option<Nanos>,
+    /// When its files are read again even if nothing ran; `None` before the first time.
+    due: Option<Nanos>,
+    files: Files,
+    throttling: Option<Throttling>,
+    numa_memory: Option<BTreeMap<u32, Bytes>>,
+    stat: GroupStat,
+    failing: bool,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    memory_stat: HeldStat,
+    memory_usage: HeldStat,
+    cpu_stat: HeldStat,
+    numa_stat: HeldStat,
+}
+
+/// What each visit needs.
+struct Round<'a> {
+    reader: &'a mut StatReader,
+    now: Nanos,
+    with_numa: bool,
+    /// Groups seen for the first time so far: their next readings are spread over the period.
+    started: &'a mut u64,
+}
+
+impl GroupFiles {
+    /// For the groups of `layout`; publishes to `facts.groups`.
+    pub fn new(layout: Arc<Layout>, facts: Facts) -> Self {
+        let (list, members) = (Arc::default(), Vec::new());
+        Self { reader: StatReader::new(layout), facts, list, members, started: 0 }
+    }
+
+    fn read(&mut self, usage: &Usage) -> GroupStats {
+        self.adopt(usage.groups.list());
+        let with_numa = self.facts.numa.get().is_some_and(|numa| numa.numa_infos.len() > 1);
+        let Self { reader, members, list, started, .. } = self;
+        reader.begin();
+        let mut round = Round { reader, now: usage.at, with_numa, started };
+        let mut visits = usage.groups.iter().zip(members.iter_mut());
+        let groups = PerGroup::new(Arc::clone(list), |_| {
+            visits
+                .next()
+                .map(|((group, usage), member)| member.visit(&mut round, group, usage))
+                .unwrap_or_default()
+        });
+        self.reader.end(self.members.iter_mut().flat_map(|member| member.files.all()));
+        GroupStats { at: usage.at, groups, pods_numa_memory: self.pods_numa_memory(with_numa) }
+    }
+
+    /// Makes the members those of another list; what is known of groups that are in both stays.
+    fn adopt(&mut self, list: &Arc<GroupList>) {
+        if Arc::ptr_eq(&self.list, list) {
+            return;
+        }
+        let former = self.list.as_slice().iter().map(|group| group.dir.clone());
+        let mut former: HashMap<CgroupDir, Member, PathHash> = former.zip(self.members.drain(..)).collect();
+        let member = |group: &Group| former.remove(&group.dir).unwrap_or_default();
+        self.members = list.as_slice().iter().map(member).collect();
+        self.list = Arc::clone(list);
+    }
+
+    /// Sum over pods by NUMA node; `None` if no pod's is known.
+    fn pods_numa_memory(&self, with_numa: bool) -> Option<BTreeMap<u32, Bytes>> {
+        let mut known = self.members.iter().filter_map(|member| member.numa_memory.as_ref()).peekable();
+        known.peek().filter(|_| with_numa)?;
+        let mut sums = BTreeMap::new();
+        for (node, bytes) in known.flatten() {
+            let sum: &mut Bytes = sums.entry(*node).or_default();
+            *sum = *sum + *bytes;
+        }
+        Some(sums)
+    }
+}
+
+impl Follow for GroupFiles {
+    fn name(&self) -> &'static str {
+        "group-files"
+    }
+
+    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let stats = self.read(usage);
+        self.facts.groups.set(stats);
+        Ok(())
+    }
+}
+
+impl Member {
+    fn visit(&mut self, round: &mut Round<'_>, group: &Group, usage: &GroupUsage) -> GroupStat {
+        let is_another = self.identity.zip(usage.identity).is_some_and(|(former, now)| former != now);
+        if is_another || usage.total.is_none() {
+            *self = Self::default();
+        }
+        let Some(total) = usage.total else { return GroupStat::default() };
+        self.identity = usage.identity.or(self.identity);
+        let ran = self.total.replace(total) != Some(total);
+        if !ran {
+            self.stat.throttled = self.throttling.map(|_| 0.0);
+        }
+        if ran || self.due.is_none_or(|due| round.now >= due) {
+            let wait = if self.due.is_none() { round.first_wait() } else { IDLE_PERIOD };
+            self.due = Some(round.now + wait);
+            let memory = self.read_memory(round, group);
+            let can_throttle = group.kind != GroupKind::HostApp;
+            let throttling = if ran && can_throttle { self.read_throttling(round, group) } else { Ok(()) };
+            self.tell(group, memory.and(throttling));
+        }
+        self.stat
+    }
+
+    fn read_memory(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
+        (self.stat.memory, self.numa_memory) = (None, None);
+        let Self { files, .. } = self;
+        let (reader, dir) = (&mut *round.reader, &group.dir);
+        let stat =
+            reader.read(&mut files.memory_stat, dir, Resource::MemoryStat, Layout::parse_memory_stat)?;
+        let Some(stat) = stat else { return Ok(()) };
+        let with_page_cache = match group.kind {
+            GroupKind::Pod | GroupKind::Container => Some(stat.with_page_cache()),
+            // collection.md 6.5: all that is charged to it.
+            GroupKind::HostApp => reader.read(
+                &mut files.memory_usage,
+                dir,
+                Resource::MemoryUsage,
+                Layout::parse_memory_usage,
+            )?,
+        };
+        self.stat.memory = with_page_cache.map(|with_page_cache| MemoryUse {
+            without_page_cache: stat.without_page_cache(),
+            with_page_cache,
+        });
+        if round.with_numa && group.kind == GroupKind::Pod {
+            let file = &mut files.numa_stat;
+            self.numa_memory = reader.read(file, dir, Resource::MemoryNumaStat, Layout::parse_numa_memory)?;
+        }
+        Ok(())
+    }
+
+    /// collection.md 6.7. A group's first reading only tells where it starts from.
+    fn read_throttling(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
+        self.stat.throttled = None;
+        let earlier = self.throttling.take();
+        self.throttling =
+            round.reader.read(&mut self.files.cpu_stat, &group.dir, Resource::CpuStat, throttling)?.flatten();
+        self.stat.throttled = earlier.zip(self.throttling).and_then(|(from, to)| to.ratio_since(&from));
+        Ok(())
+    }
+
+    /// Logs a failure, once until it is over.
+    fn tell(&mut self, group: &Group, read: Result<(), GroupFileError>) {
+        let failed = read.is_err();
+        if let Err(error) = read
+            && !self.failing
+        {
+            tracing::warn!(dir = %group.dir, error = &error as &dyn Error, "figures of a group are not known");
+        }
+        self.failing = failed;
+    }
+}
+
+impl Files {
+    fn all(&mut self) -> [&mut HeldStat; 4] {
+        let Self { memory_stat, memory_usage, cpu_stat, numa_stat } = self;
+        [memory_stat, memory_usage, cpu_stat, numa_stat]
+    }
+}
+
+impl Round<'_> {
+    /// 1 to 15 s in turn.
+    fn first_wait(&mut self) -> Nanos {
+        *self.started = self.started.wrapping_add(1);
+        Nanos(IDLE_PERIOD.0 / 15 * (*self.started % 15 + 1))
+    }
+}
+
+/// `None` where the controller is off: the file has only CPU time then (H10).
+fn throttling(layout: &Layout, text: &str) -> Result<Option<Throttling>, StatError> {
+    match layout.parse_throttling(text) {
+        Err(StatError::Missing { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests;
