@@ -106,4 +106,8 @@ impl SharedSeries {
 }
 
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use super::table::{Budget, Reason, Table};
 use crate::units::Nanos;
 
 /// Rounds without a sample after which a series gives its room to a new one, if there is no other.
-const IDLE_ROUNDS: u64 = 10;
+const IDLE_ROUNDS: usize = 10;
 
 /// The series.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl SeriesStore {
             // Once a batch: else a store that stays full would be searched for each new series.
             *swept = true;
             for table in self.tables.values_mut() {
-                table.drop_idle(at, IDLE_ROUNDS, &mut self.budget);
+                table.drop_idle(IDLE_ROUNDS, &mut self.budget);
             }
             taken = self.try_append(at, &key, value);
         }
@@ -136,8 +136,12 @@ impl SeriesStore {
 
     /// Notes how long `asker` wants the samples of a scope, in place of what it wanted before.
     pub(super) fn keep(&mut self, asker: &'static str, scope: Scope, window: Duration) {
+        let before = longest_wish(&self.wishes, scope);
         self.wishes.insert((asker, scope), window);
         let longest = longest_wish(&self.wishes, scope);
+        if longest == before {
+            return;
+        }
         for (metric, table) in self.tables.iter_mut().filter(|(metric, _)| metric.scope() == scope) {
             table.set_window(self.settings.window(*metric, longest), &mut self.budget);
         }

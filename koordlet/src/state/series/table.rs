@@ -17,6 +17,10 @@ use crate::units::Nanos;
 
 /// A ring may grow to so many times its planned length where rounds come faster than planned.
 const MOST_GROWTH: usize = 4;
+/// Longer rings may take this part of all bytes, so that room for new series stays.
+const GROWTH_PART: usize = 2;
+/// A new series may take this part of all bytes, however long its window.
+const FIRST_PART: usize = 256;
 /// What a row takes beside its cells: itself and its entry in the index, both with the spare room of their
 /// collections, and what the allocator adds.
 const ROW_OVERHEAD: usize = 2 * (size_of::<Row>() + size_of::<(Instance, usize)>()) + 16;
@@ -29,8 +33,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    fn take(&mut self, bytes: usize) -> bool {
-        let fits = self.used.checked_add(bytes).is_some_and(|used| used <= self.most);
+    /// Takes bytes if no more than `most` are in use then.
+    fn take(&mut self, bytes: usize, most: usize) -> bool {
+        let fits = self.used.checked_add(bytes).is_some_and(|used| used <= most);
         if fits {
             self.used += bytes;
         }
@@ -67,7 +72,7 @@ pub(super) struct Table {
     window: Nanos,
     /// Cells of a row when all is as planned.
     planned: usize,
-    /// Cells of a row.
+    /// Cells of a row; 0 before the first sample.
     capacity: usize,
     /// The cell of the oldest time.
     head: usize,
@@ -90,7 +95,7 @@ impl Table {
             interval: nanos(interval),
             window: nanos(window),
             planned,
-            capacity: planned,
+            capacity: 0,
             head: 0,
             times: VecDeque::new(),
             rows: Vec::new(),
@@ -129,7 +134,7 @@ impl Table {
                 Ordering::Greater => {}
             }
         }
-        let column = self.column(at, budget).ok_or(Reason::Outdated)?;
+        let column = self.column(at, budget)?;
         let row = match known {
             Some(row) => row,
             None => self.new_row(instance, budget).ok_or(Reason::NoRoom)?,
@@ -203,10 +208,13 @@ impl Table {
         self.retain_rows(|row| row.newest >= since, budget);
     }
 
-    /// Drops the series without a sample in the last `rounds` intervals.
-    pub(super) fn drop_idle(&mut self, now: Nanos, rounds: u64, budget: &mut Budget) {
-        let since = now - Nanos(self.interval.0.saturating_mul(rounds));
-        self.retain_rows(|row| row.newest >= since, budget);
+    /// Drops the series without a sample in the last `rounds` rounds. Time alone makes nothing idle: the whole agent
+    /// may have been held up.
+    pub(super) fn drop_idle(&mut self, rounds: usize, budget: &mut Budget) {
+        let oldest = self.times.len().checked_sub(rounds).and_then(|column| self.times.get(column)).copied();
+        if let Some(since) = oldest {
+            self.retain_rows(|row| row.newest >= since, budget);
+        }
     }
 
     fn retain_rows(&mut self, keep: impl Fn(&Row) -> bool, budget: &mut Budget) {
@@ -230,14 +238,14 @@ impl Table {
             }
         }
         budget.give_back(gone.saturating_mul(self.row_bytes(self.capacity)));
-        if self.rows.len() < before / 2 {
+        if self.rows.len() < self.rows.capacity() / 2 {
             self.rows.shrink_to_fit();
             self.index.shrink_to_fit();
         }
         if self.rows.is_empty() {
             budget.give_back(times_bytes(self.capacity));
             self.times = VecDeque::new();
-            (self.head, self.capacity) = (0, self.planned);
+            self.head = 0;
         }
     }
 
@@ -249,13 +257,13 @@ impl Table {
             self.forget_before(newest - self.window);
         }
         let wanted = self.planned.max(self.times.len());
-        if wanted != self.capacity {
+        if self.times.capacity() > 0 && wanted != self.capacity {
             self.resize(wanted, budget);
         }
     }
 
     fn new_row(&mut self, instance: &Instance, budget: &mut Budget) -> Option<usize> {
-        if !budget.take(self.row_bytes(self.capacity)) {
+        if !budget.take(self.row_bytes(self.capacity), budget.most) {
             return None;
         }
         let place = self.rows.len();
@@ -265,45 +273,53 @@ impl Table {
         Some(place)
     }
 
-    /// The column of a time, made if there is none; `None` if it is too old.
-    fn column(&mut self, at: Nanos, budget: &mut Budget) -> Option<usize> {
-        let newest = self.times.back().copied().unwrap_or(at);
-        if at == newest && !self.times.is_empty() {
-            return Some(self.times.len() - 1);
+    /// The column of a time, made if there is none.
+    fn column(&mut self, at: Nanos, budget: &mut Budget) -> Result<usize, Reason> {
+        let Some(newest) = self.times.back().copied() else { return self.first_column(at, budget) };
+        if at == newest {
+            return Ok(self.times.len() - 1);
         }
         let oldest_kept = newest.max(at) - self.window;
         if at < oldest_kept {
-            return None;
+            return Err(Reason::Outdated);
         }
         self.forget_before(oldest_kept);
         let place = match self.times.binary_search(&at) {
-            Ok(place) => return Some(place),
+            Ok(place) => return Ok(place),
             Err(place) => place,
         };
         let place = self.make_room(place, budget)?;
         self.open(place, at);
-        Some(place)
+        Ok(place)
+    }
+
+    fn first_column(&mut self, at: Nanos, budget: &mut Budget) -> Result<usize, Reason> {
+        if self.times.capacity() == 0 {
+            let most = budget.most / FIRST_PART / self.precision.width();
+            let capacity = self.planned.min(most).max(1);
+            if !budget.take(times_bytes(capacity), budget.most) {
+                return Err(Reason::NoRoom);
+            }
+            self.capacity = capacity;
+            self.times = VecDeque::with_capacity(capacity);
+        }
+        self.times.push_back(at);
+        Ok(0)
     }
 
     /// Room for one more column at `place`: longer rows, else the oldest column goes. Gives the place then.
-    fn make_room(&mut self, place: usize, budget: &mut Budget) -> Option<usize> {
-        if self.times.capacity() < self.capacity {
-            if !budget.take(times_bytes(self.capacity)) {
-                return None;
-            }
-            self.times.reserve_exact(self.capacity - self.times.len());
-        }
+    fn make_room(&mut self, place: usize, budget: &mut Budget) -> Result<usize, Reason> {
         if self.times.len() < self.capacity {
-            return Some(place);
+            return Ok(place);
         }
         let longer = (self.capacity + self.capacity / 4 + 1).min(self.planned.saturating_mul(MOST_GROWTH));
         if longer > self.capacity && self.resize(longer, budget) {
-            return Some(place);
+            return Ok(place);
         }
-        let place = place.checked_sub(1)?;
+        let place = place.checked_sub(1).ok_or(Reason::Outdated)?;
         self.forget_oldest();
         self.cut_short += 1;
-        Some(place)
+        Ok(place)
     }
 
     /// Makes an empty column at `place`; there is room.
@@ -339,33 +355,29 @@ impl Table {
 
     /// Moves everything to rows of `capacity` cells, at least as many as there are times; false without room.
     fn resize(&mut self, capacity: usize, budget: &mut Budget) -> bool {
-        let bytes = |capacity| {
-            let times = if self.times.capacity() > 0 { times_bytes(capacity) } else { 0 };
-            self.rows.len().saturating_mul(self.row_bytes(capacity)).saturating_add(times)
-        };
+        let rows = |capacity| self.rows.len().saturating_mul(self.row_bytes(capacity));
+        let bytes = |capacity| times_bytes(capacity).saturating_add(rows(capacity));
         let (before, after) = (bytes(self.capacity), bytes(capacity));
-        if after > before && !budget.take(after - before) {
+        if after > before && !budget.take(after - before, budget.most / GROWTH_PART) {
             return false;
         }
         budget.give_back(before.saturating_sub(after));
         for row in &mut self.rows {
             let mut cells = Cells::new(self.precision, capacity);
             for column in 0..self.times.len() {
-                cells.set(column, row.cells.get((self.head + column) % self.capacity));
+                cells.set(column, row.cells.get((self.head + column) % self.capacity.max(1)));
             }
             row.cells = cells;
         }
-        if self.times.capacity() > 0 {
-            let mut times = VecDeque::with_capacity(capacity);
-            times.extend(&self.times);
-            self.times = times;
-        }
+        let mut times = VecDeque::with_capacity(capacity);
+        times.extend(&self.times);
+        self.times = times;
         (self.head, self.capacity) = (0, capacity);
         true
     }
 
     fn cell(&self, column: usize) -> usize {
-        (self.head + column) % self.capacity
+        (self.head + column) % self.capacity.max(1)
     }
 
     fn row_bytes(&self, capacity: usize) -> usize {
