@@ -18,6 +18,7 @@ mod executor_writes;
 mod fallback;
 mod inspect_node;
 mod kit_works;
+mod node_usage;
 mod perf_counters;
 mod runc;
 mod running;
