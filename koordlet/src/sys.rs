@@ -149,6 +149,10 @@ struct PerfEventAttr {
     breakpoint_address: u64,
 }
 
+/// `PERF_ATTR_SIZE_VER0`
+const PERF_ATTR_SIZE: u32 = 64;
+const _: () = assert!(size_of::<PerfEventAttr>() == PERF_ATTR_SIZE as usize);
+
 /// Opens a counter of `event` on one CPU, for the tasks of `cgroup` (a directory of the hierarchy that has
 /// `perf_event`) and of the groups beneath it. Without a `leader` it leads a group of its own and stands still
 /// until [`start_perf_counters`]; with one it runs and stops with it.
@@ -172,7 +176,7 @@ pub fn open_perf_counter(
     const FLAGS: libc::c_ulong = 4 | 8;
     let mut attr = PerfEventAttr {
         kind: event.kind,
-        size: const { size_of::<PerfEventAttr>() as u32 },
+        size: PERF_ATTR_SIZE,
         config: event.config,
         read_format: READ_FORMAT,
         flags: if leader.is_none() { DISABLED } else { 0 },

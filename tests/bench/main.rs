@@ -5,6 +5,7 @@
 //! figures of a busy machine are no verdict.
 
 mod at_rest;
+mod cpi;
 mod field;
 mod process;
 mod reactions;
@@ -27,6 +28,7 @@ const SECTIONS: &[Section] = &[
     ("sensors", sensors::rows),
     ("pods", at_rest::two_hundred_pods),
     ("containers", at_rest::thousand_containers),
+    ("cpi", cpi::round),
     ("births", reactions::births),
     ("repairs", reactions::repairs),
     ("steps", reactions::load_steps),
