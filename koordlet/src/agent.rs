@@ -37,6 +37,7 @@ use crate::ebpf::sensors::{self, SensorConfig, SensorError};
 use crate::executor::{self, Executor, ExecutorConfig, ExecutorError};
 use crate::host::roots::Roots;
 use crate::manifests::directory::ManifestDirectory;
+use crate::node::history::History;
 use crate::report::admin::AdminAsk;
 use crate::report::metrics::Metrics;
 use crate::report::server::{ReportError, Servers};
@@ -145,7 +146,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
 
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
-    let effects = Effects { executor: Arc::clone(&executor), metrics, series, follower };
+    let history = History::new(series.clone(), &facts, config.collect.page_cache);
+    let effects = Effects { executor: Arc::clone(&executor), metrics, series, history, follower };
     let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
     tokio::select! {
         () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}

@@ -14,9 +14,12 @@ use koordlet::host::roots::Roots;
 use koordlet::node::collect::{Collector, Scale};
 use koordlet::node::follower::Follow;
 use koordlet::node::group_files::GroupFiles;
+use koordlet::node::history::History;
 use koordlet::state::facts::Facts;
 use koordlet::state::groups::GroupKind;
 use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use koordlet::state::series::settings::SeriesSettings;
+use koordlet::state::series::shared::SharedSeries;
 use koordlet::state::usage::{CpuTime, NanoCpu, Usage};
 use koordlet::units::{Bytes, Nanos};
 use nix::time::{ClockId, clock_gettime};
@@ -61,7 +64,8 @@ impl Sampled {
         let cpu_time = file_cpu_time(&layout);
         let collector = Collector::new(&roots.proc, Scale::of_this_machine());
         let facts = Facts::default();
-        let files = GroupFiles::new(layout, facts.clone());
+        let series = SharedSeries::new(SeriesSettings::default());
+        let files = GroupFiles::new(layout, facts.clone(), History::new(series, &facts, false));
         Ok(Self { tree, pod, container, pods, cpu_time, collector, files, facts })
     }
 

@@ -18,6 +18,7 @@ use crate::node::cpi::{self, CPI_EVENTS, CpiCollector};
 use crate::node::disks::{self, DiskCollector};
 use crate::node::follower::{Follow, Follower};
 use crate::node::group_files::GroupFiles;
+use crate::node::history::History;
 use crate::node::resctrl_use::{self, ResctrlCollector};
 use crate::node::rounds::{Collect, Rounds};
 use crate::report::metrics::Metrics;
@@ -101,9 +102,10 @@ fn spawn(rounds: &mut Rounds, interval: Duration, collector: impl Collect) {
 
 /// Starts what reads files of groups after each sample of use; `None` if the system gives no thread.
 pub(super) fn follow(config: &Config, surroundings: &Surroundings) -> Option<Follower> {
-    let Surroundings { layout, facts, .. } = surroundings;
-    let _ = &config.collect;
-    let steps: Vec<Box<dyn Follow>> = vec![Box::new(GroupFiles::new(Arc::clone(layout), facts.clone()))];
+    let Surroundings { layout, facts, series, .. } = surroundings;
+    let history = History::new(series.clone(), facts, config.collect.page_cache);
+    let group_files = GroupFiles::new(Arc::clone(layout), facts.clone(), history);
+    let steps: Vec<Box<dyn Follow>> = vec![Box::new(group_files)];
     Follower::start(steps)
         .inspect_err(|error| tracing::error!(%error, "files of groups are not read: no thread"))
         .ok()

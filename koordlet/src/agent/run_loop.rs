@@ -26,6 +26,7 @@ use crate::manifests::Objects;
 use crate::manifests::directory::Updates;
 use crate::node::collect::{Collector, Scale};
 use crate::node::follower::Follower;
+use crate::node::history::History;
 use crate::report::metrics::Metrics;
 use crate::rules::RuleGates;
 use crate::state::groups::HostAppDir;
@@ -56,8 +57,10 @@ pub(super) struct Effects {
     pub(super) executor: Arc<Executor>,
     /// Counts.
     pub(super) metrics: Arc<Metrics>,
-    /// History of what is collected.
+    /// All series, to drop those of what is gone.
     pub(super) series: SharedSeries,
+    /// Writes each sample into them.
+    pub(super) history: History,
     /// Reads files after each sample; `None` if the system gave it no thread.
     pub(super) follower: Option<Follower>,
 }
@@ -182,6 +185,7 @@ impl RunLoop {
         let pods = self.readers.pods.borrow().clone();
         let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
         let usage = Arc::new(usage);
+        self.effects.history.usage(&usage);
         if let Some(follower) = &self.effects.follower {
             follower.offer(&usage);
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::follower::Follow;
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
+use super::history::History;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
@@ -30,6 +31,7 @@ const IDLE_PERIOD: Nanos = Nanos(15_000_000_000);
 pub struct GroupFiles {
     reader: StatReader,
     facts: Facts,
+    history: History,
     list: Arc<GroupList>,
     /// As many as the list has groups, in its order.
     members: Vec<Member>,
@@ -70,9 +72,9 @@ struct Round<'a> {
 
 impl GroupFiles {
     /// For the groups of `layout`; publishes to `facts.groups`.
-    pub fn new(layout: Arc<Layout>, facts: Facts) -> Self {
+    pub fn new(layout: Arc<Layout>, facts: Facts, history: History) -> Self {
         let (list, members) = (Arc::default(), Vec::new());
-        Self { reader: StatReader::new(layout), facts, list, members, started: 0 }
+        Self { reader: StatReader::new(layout), facts, history, list, members, started: 0 }
     }
 
     fn read(&mut self, usage: &Usage) -> GroupStats {
@@ -124,6 +126,7 @@ impl Follow for GroupFiles {
 
     fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
         let stats = self.read(usage);
+        self.history.groups(&stats);
         self.facts.groups.set(stats);
         Ok(())
     }

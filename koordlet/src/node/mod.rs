@@ -10,6 +10,7 @@ pub mod follower;
 pub mod group_files;
 mod groups;
 mod held_stats;
+pub mod history;
 pub mod numa_use;
 pub mod perf_group;
 pub mod procfs;

@@ -1,6 +1,7 @@
 //! The board of what the collectors found out last: one typed value of each kind, replaced whole, so that no
 //! reader ever sees half of a round (collection.md 15 row 19). Decisions are woken by the hub, not by this.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::be_resources::BeResources;
@@ -47,6 +48,22 @@ impl<T> Default for Published<T> {
     }
 }
 
+/// A wish that one part has and others look at. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Switch(Arc<AtomicBool>);
+
+impl Switch {
+    /// Has it, or no longer.
+    pub fn set(&self, on: bool) {
+        self.0.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether it is there.
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// All of them. Each has one writer, named beside it. Clones share the values.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
@@ -70,4 +87,7 @@ pub struct Facts {
     pub cold_memory: Published<ColdMemory>,
     /// Block devices; from the disk collector.
     pub disks: Published<Disks>,
+    /// Whether somebody wants the history of memory with page cache though no flag says so; from the NodeMetric's
+    /// policy.
+    pub page_cache_asked: Switch,
 }

@@ -2,6 +2,8 @@ use std::fs;
 
 use super::*;
 use crate::host::numa::{NodeNumaInfo, NumaInfo};
+use crate::state::series::settings::SeriesSettings;
+use crate::state::series::shared::SharedSeries;
 
 /// A v1 host of files.
 struct Host {
@@ -24,7 +26,8 @@ impl Host {
         }
         let layout = Arc::new(Layout::of_folder(root.path()).unwrap());
         let facts = Facts::default();
-        let files = GroupFiles::new(layout, facts.clone());
+        let series = SharedSeries::new(SeriesSettings::default());
+        let files = GroupFiles::new(layout, facts.clone(), History::new(series, &facts, false));
         Self { root, files, facts, usage: Usage::default() }
     }
 
