@@ -19,6 +19,7 @@ mod fallback;
 mod inspect_node;
 mod kit_works;
 mod node_usage;
+mod optional_collectors;
 mod perf_counters;
 mod runc;
 mod running;

@@ -4,6 +4,7 @@ pub(crate) mod lscpu_tree;
 
 use std::collections::BTreeMap;
 
+use koordlet::cgroup::idle_pages::parse_idle_pages;
 use koordlet::host::meminfo::Meminfo;
 use koordlet::host::numa::{HugePages, NodeNumaInfo};
 use koordlet::host::roots::Roots;
@@ -189,8 +190,8 @@ fn proc_stat_percpu(row: &Row) -> Verdict {
     row.compare(procfs::per_cpu_ticks(row.text("text")).map(|ticks| json!({ "ticks": by_text(ticks) })))
 }
 
-fn cold_pages(_: &Row) -> Verdict {
-    Verdict::NotApplicable("cold memory is not collected yet")
+fn cold_pages(row: &Row) -> Verdict {
+    row.compare(parse_idle_pages(row.text("text")).map(|pages| json!({ "coldBytes": pages.cold.0 })))
 }
 
 fn storage_inventory(_: &Row) -> Verdict {

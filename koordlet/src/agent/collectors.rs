@@ -14,11 +14,13 @@ use crate::config::gates::Gate;
 use crate::error_chain::chain;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::node::cold_memory::{self, ColdMemoryCollector, ColdSources};
 use crate::node::cpi::{self, CPI_EVENTS, CpiCollector};
 use crate::node::disks::{self, DiskCollector};
 use crate::node::follower::{Follow, Follower};
 use crate::node::group_files::GroupFiles;
 use crate::node::history::History;
+use crate::node::pressure::{self, PressureCollector};
 use crate::node::resctrl_use::{self, ResctrlCollector};
 use crate::node::rounds::{Collect, Rounds};
 use crate::report::metrics::Metrics;
@@ -50,6 +52,8 @@ pub(super) fn start(config: &Config, surroundings: &Surroundings) -> Rounds {
     let mut rounds = Rounds::default();
     start_node_info(&mut rounds, config, surroundings);
     start_disks(&mut rounds, config, surroundings);
+    start_pressure(&mut rounds, config, surroundings);
+    start_cold_memory(&mut rounds, config, surroundings);
     start_cpi(&mut rounds, config, surroundings);
     start_resctrl(&mut rounds, config, surroundings);
     rounds
@@ -64,6 +68,28 @@ fn start_node_info(rounds: &mut Rounds, config: &Config, surroundings: &Surround
 fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
     let Surroundings { roots, facts, .. } = surroundings;
     start_if(rounds, config.collect.disks, || DiskCollector::new(roots, facts.disks.clone()));
+}
+
+fn start_pressure(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { layout, naming, readers, facts, series, .. } = surroundings;
+    start_if(rounds, config.collect.pressure, || {
+        let (layout, kubepods) = (Arc::clone(layout), naming.kubepods().clone());
+        PressureCollector::new(layout, kubepods, readers.pods.clone(), facts.pressure.clone(), series.clone())
+    });
+}
+
+fn start_cold_memory(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
+    let Surroundings { layout, naming, roots, readers, facts, series, .. } = surroundings;
+    start_if(rounds, config.collect.cold_memory, || {
+        let sources = ColdSources {
+            roots: roots.clone(),
+            layout: Arc::clone(layout),
+            naming: naming.clone(),
+            pods: readers.pods.clone(),
+            slo: readers.slo.clone(),
+        };
+        ColdMemoryCollector::new(sources, facts.cold_memory.clone(), series.clone())
+    });
 }
 
 fn start_cpi(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
@@ -112,8 +138,7 @@ pub(super) fn follow(config: &Config, surroundings: &Surroundings) -> Option<Fol
 }
 
 /// Whether each collector is on, with what this node gives it or lacks, for `koordlet doctor`.
-pub fn offers(config: &Config, layout: &Layout, kubepods: Option<&CgroupDir>) -> Vec<Offer> {
-    let _ = kubepods;
+pub fn offers(config: &Config, layout: &Arc<Layout>, kubepods: Option<&CgroupDir>) -> Vec<Offer> {
     let gates = |gates: &[Gate]| gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ");
     let on = &config.collect;
     let resctrl = match (config.gates.is_on(Gate::ResctrlCollector), on.resctrl) {
@@ -123,6 +148,12 @@ pub fn offers(config: &Config, layout: &Layout, kubepods: Option<&CgroupDir>) ->
         }),
     };
     vec![
+        gated(pressure::OFFER, Gate::PsiCollector, on.pressure.is_some(), || {
+            pressure::offer(layout, kubepods)
+        }),
+        gated(cold_memory::OFFER, Gate::ColdPageCollector, on.cold_memory.is_some(), || {
+            cold_memory::offer(&config.roots, layout)
+        }),
         gated(disks::OFFER, Gate::BlkIoReconcile, on.disks.is_some(), || disks::offer(&config.roots)),
         gated(cpi::OFFER, Gate::CpiCollector, on.cpi.is_some(), || cpi::offer(layout, &config.roots)),
         resctrl,

@@ -125,6 +125,13 @@ impl Layout {
         self.locate(dir, resource, |file| file.effective_name.unwrap_or(file.name))
     }
 
+    /// The file that tells what is in effect for the root group, which is no directory that can be written.
+    pub fn root_file(&self, resource: Resource) -> Option<PathBuf> {
+        let hierarchy = self.hierarchy(resource.controller())?;
+        let file = resource.file(hierarchy.version())?;
+        Some(hierarchy.root().join(file.effective_name.unwrap_or(file.name)))
+    }
+
     /// Whether the host has `resource` in `dir`. Some resources are in all directories if they are in the
     /// kubepods directory, so that this one is asked, collection.md 3.5.
     pub fn is_supported(&self, dir: &CgroupDir, resource: Resource, kubepods: &CgroupDir) -> bool {

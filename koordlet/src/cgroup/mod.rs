@@ -5,6 +5,7 @@ pub mod codec;
 pub mod driver;
 pub mod held_file;
 pub mod hierarchy;
+pub mod idle_pages;
 pub mod kubelet;
 pub mod layout;
 mod mounts;

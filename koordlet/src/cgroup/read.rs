@@ -29,7 +29,7 @@ pub enum StatError {
 }
 
 impl StatError {
-    fn malformed(resource: Resource, text: &str) -> Self {
+    pub(super) fn malformed(resource: Resource, text: &str) -> Self {
         Self::Malformed { resource, text: text.chars().take(80).collect() }
     }
 }

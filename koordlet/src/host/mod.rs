@@ -4,6 +4,7 @@ pub mod block_devices;
 pub mod clock;
 pub mod cpuinfo;
 pub mod kernel;
+pub mod kidled;
 mod lscpu;
 #[cfg(test)]
 pub(crate) mod machines;

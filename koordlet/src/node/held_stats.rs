@@ -59,8 +59,13 @@ impl StatReader {
     /// For the groups of `layout`. At most a quarter of the process's descriptors are held; what is beyond that
     /// is opened for each read.
     pub(super) fn new(layout: Arc<Layout>) -> Self {
+        Self::with_share(layout, 4)
+    }
+
+    /// The same with another share: the `parts`th part of the process's descriptors.
+    pub(super) fn with_share(layout: Arc<Layout>, parts: u64) -> Self {
         let descriptors = getrlimit(Limit::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
-        let most_held = usize::try_from(descriptors / 4).unwrap_or(usize::MAX);
+        let most_held = usize::try_from(descriptors / parts.max(1)).unwrap_or(usize::MAX);
         let (buffer, held) = (ReadBuffer::default(), Arc::new(()));
         Self { layout, buffer, held, most_held, round: 0, refused: 0 }
     }

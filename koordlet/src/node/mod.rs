@@ -2,6 +2,7 @@
 
 pub mod be_files;
 pub mod cgroup_watch;
+pub mod cold_memory;
 pub mod collect;
 pub mod cpi;
 pub mod disks;
@@ -13,8 +14,11 @@ mod held_stats;
 pub mod history;
 pub mod numa_use;
 pub mod perf_group;
+pub mod pressure;
 pub mod procfs;
 mod rate;
 pub mod resctrl_use;
 pub mod rounds;
+#[cfg(test)]
+mod testing;
 pub mod tree_scan;

@@ -58,7 +58,7 @@ impl Source {
 
     /// Lines of code outside of the file's own tests, with their numbers; comments are cut off.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let own_tests = self.path.ends_with("/tests.rs");
+        let own_tests = ["/tests.rs", "/testing.rs"].iter().any(|name| self.path.ends_with(name));
         let lines =
             self.text.lines().enumerate().take_while(move |(_, line)| !own_tests && *line != "#[cfg(test)]");
         lines
