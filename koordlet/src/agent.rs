@@ -31,6 +31,7 @@ use self::run_loop::{Effects, RunLoop, Senses};
 use self::world::World;
 use crate::cgroup::layout::{Layout, LayoutError};
 use crate::cgroup::path::CgroupDirError;
+use crate::config::gates::Gate;
 use crate::config::{Config, Mode};
 use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::sensors::{self, SensorConfig, SensorError};
@@ -98,7 +99,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let executor = Arc::new(executor);
     let facts = Facts::default();
     let series = upkeep::new_series(&config.collect);
-    let metrics = Arc::new(Metrics::new(&config.node_name, &readers));
+    let per_cpu = config.gates.is_on(Gate::PerCpuMetric);
+    let metrics = Arc::new(Metrics::new(&config.node_name, &readers, &facts, per_cpu));
+    metrics.add_series(&series);
     metrics.add_executor(&executor.stats());
     audit.show(&metrics);
     let (servers, asks) =
@@ -143,6 +146,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     notices::forward(&executor);
     let rounds = collectors::start(&config, &surroundings);
     let follower = collectors::follow(&config, &surroundings);
+    metrics.add_rounds(&rounds);
 
     let senses =
         Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };

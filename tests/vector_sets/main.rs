@@ -16,6 +16,8 @@ mod cpulist;
 mod cpusuppress;
 mod cputake;
 mod executor;
+mod metrics_export;
+mod metrics_scene;
 mod options;
 mod parsers;
 mod paths;

@@ -13,6 +13,7 @@ mod debian;
 mod demo;
 mod elf;
 mod follow;
+mod metrics;
 mod newer;
 mod setup;
 mod test;
@@ -48,6 +49,8 @@ enum Verb {
     Tidy,
     /// Measure the agent and its sensors beside their budgets
     Bench(bench::Options),
+    /// Write deploy/metrics.md, the reference page of all metrics, from the code
+    Metrics,
     /// Run the real-kernel tests in a virtual machine with cgroup v2 and two NUMA nodes
     VmTest(vm_test::Options),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Verb::Test(options) => test::run(&workspace, &options),
         Verb::Tidy => tidy::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, &options),
+        Verb::Metrics => metrics::run(&workspace),
         Verb::VmTest(options) => vm_test::run(&workspace, &options),
     });
     outcome.unwrap_or_else(|error| {

@@ -8,7 +8,6 @@ use crate::executor::observer::WriteObserver;
 use crate::report::audit::AuditWriter;
 use crate::report::audit::page::EventsPage;
 use crate::report::metrics::Metrics;
-use crate::report::metrics::live::Live;
 use crate::state::hub::Readers;
 
 /// The running audit log, if the gate AuditEvents is on. Dropped last, it writes what waits.
@@ -34,9 +33,8 @@ impl Audit {
 
     /// Adds the counters.
     pub(super) fn show(&self, metrics: &Metrics) {
-        let Some(writer) = &self.0 else { return };
-        let stats = writer.log().stats();
-        let help = "What became of events of the audit log";
-        metrics.add(Live::counters("audit_log", help, "figure", move || stats.figures()));
+        if let Some(writer) = &self.0 {
+            metrics.add_audit(writer.log().stats());
+        }
     }
 }

@@ -59,7 +59,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::report::metrics::Scope;
+    use crate::report::metrics::{Format, Scope};
     use crate::state::hub::hub;
 
     struct Rig {
@@ -71,12 +71,13 @@ mod tests {
     fn rig(sys: &Path) -> Rig {
         let shape = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/two-sockets-smt");
         let roots = Roots { proc: shape.join("proc"), sys: sys.to_owned(), ..Roots::host() };
-        let (facts, metrics) = (Facts::default(), Arc::new(Metrics::new("n", &hub().1)));
+        let facts = Facts::default();
+        let metrics = Arc::new(Metrics::new("n", &hub().1, &facts, false));
         Rig { info: NodeInfo::new(roots, &facts, Arc::clone(&metrics)), facts, metrics }
     }
 
     fn counted(rig: &Rig, what: &str, status: &str) -> bool {
-        let text = rig.metrics.encode(Scope::Internal).unwrap();
+        let text = rig.metrics.page(Format::Classic, Scope::Internal);
         let start = format!("koordlet_collect_node_{what}_info_status");
         text.lines().any(|line| {
             line.starts_with(&start) && line.contains(&format!("status=\"{status}\"")) && line.ends_with(" 1")

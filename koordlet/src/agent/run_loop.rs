@@ -27,7 +27,7 @@ use crate::manifests::directory::Updates;
 use crate::node::collect::{Collector, Scale};
 use crate::node::follower::Follower;
 use crate::node::history::History;
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{Metrics, Part};
 use crate::rules::RuleGates;
 use crate::state::groups::HostAppDir;
 use crate::state::hub::Readers;
@@ -182,6 +182,7 @@ impl RunLoop {
     }
 
     fn sample(&mut self) {
+        let begin = Instant::now();
         let pods = self.readers.pods.borrow().clone();
         let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
         let usage = Arc::new(usage);
@@ -190,7 +191,7 @@ impl RunLoop {
             follower.offer(&usage);
         }
         self.world.writers().usage.set(usage);
-        self.effects.metrics.ticked();
+        self.effects.metrics.ran(Part::Sample, begin.elapsed());
     }
 
     fn tidy_series(&self) {
@@ -199,21 +200,27 @@ impl RunLoop {
     }
 
     fn step(&mut self) {
+        let begin = Instant::now();
         self.decider.suppress(&self.readers.snapshot(), monotonic());
+        self.effects.metrics.ran(Part::Step, begin.elapsed());
         self.replan();
     }
 
     fn look(&mut self) {
+        let begin = Instant::now();
         let snapshot = self.readers.snapshot();
         let now = monotonic();
         let cpu_time = &mut *self.senses.cpu_time;
         let recent = self.collector.recent_cpu(cpu_time, &snapshot.pods, &self.host_apps, now);
-        if self.decider.look(&snapshot, &recent, now) {
+        let lowers = self.decider.look(&snapshot, &recent, now);
+        self.effects.metrics.ran(Part::Look, begin.elapsed());
+        if lowers {
             self.replan();
         }
     }
 
     fn replan(&mut self) {
+        let begin = Instant::now();
         self.replan_at = None;
         self.world.publish_tree();
         if let Some(figures) = self.decider.take_figures() {
@@ -223,6 +230,7 @@ impl RunLoop {
         if let Some(plan) = self.decider.plan(&self.readers.snapshot()) {
             self.effects.executor.apply(plan);
         }
+        self.effects.metrics.ran(Part::Plan, begin.elapsed());
     }
 }
 

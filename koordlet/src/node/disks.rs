@@ -22,6 +22,9 @@ pub const OFFER: &str = "collector-disks";
 /// Longest list of mounts that is read; a node with 100,000 mounts stays below.
 const MAX_MOUNTS: u64 = 32 << 20;
 
+/// The collector's name.
+pub const NAME: &str = "disks";
+
 /// Why the disks are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
@@ -61,7 +64,7 @@ impl DiskCollector {
 
 impl Collect for DiskCollector {
     fn name(&self) -> &'static str {
-        "disks"
+        NAME
     }
 
     fn round(&mut self, _: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {

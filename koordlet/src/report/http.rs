@@ -1,16 +1,18 @@
-//! The TCP address: metrics, health, and the audit log where it is asked for. No explanations here, they name what runs on the node (design.md 5).
+//! The TCP address: metrics, health, and the audit log where it is asked for. No explanations here, they name what
+//! runs on the node (design.md 5).
 
 use std::io;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
+use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, StatusCode};
 use tokio::net::TcpListener;
 
 use super::audit::page::EventsPage;
 use super::connections::{Answer, answer, text};
-use super::metrics::{CONTENT_TYPE, Metrics, Scope};
+use super::metrics::{Format, Metrics, Scope};
 use crate::config::ListenAddr;
 use crate::state::hub::Readers;
 
@@ -35,14 +37,14 @@ impl Pages {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         }
-        self.page(request.uri().path())
+        self.page(request.uri().path(), request.headers())
     }
 
-    fn page(&self, path: &str) -> Answer {
+    fn page(&self, path: &str, headers: &HeaderMap) -> Answer {
         match path {
-            "/metrics" => self.metrics(Scope::All),
-            "/internal-metrics" => self.metrics(Scope::Internal),
-            "/external-metrics" => self.metrics(Scope::External),
+            "/metrics" => self.metrics(Scope::All, headers),
+            "/internal-metrics" => self.metrics(Scope::Internal, headers),
+            "/external-metrics" => self.metrics(Scope::External, headers),
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => {
                 let readiness = self.readers.readiness();
@@ -57,11 +59,12 @@ impl Pages {
         }
     }
 
-    fn metrics(&self, scope: Scope) -> Answer {
-        match self.metrics.encode(scope) {
-            Ok(body) => answer(StatusCode::OK, CONTENT_TYPE, body),
-            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "the series cannot be written\n"),
-        }
+    fn metrics(&self, scope: Scope, headers: &HeaderMap) -> Answer {
+        let accept = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+        let format = Format::asked_for(accept);
+        let mut page = answer(StatusCode::OK, format.content_type(), self.metrics.page(format, scope));
+        page.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+        page
     }
 }
 
@@ -82,11 +85,12 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::state::facts::Facts;
     use crate::state::hub::hub;
     use crate::state::pods::PodTable;
 
     async fn get(pages: &Pages, path: &str) -> (u16, String) {
-        let answer = pages.page(path);
+        let answer = pages.page(path, &HeaderMap::new());
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -95,7 +99,8 @@ mod tests {
     #[tokio::test]
     async fn the_paths_answer_with_what_is_known() {
         let (writers, readers) = hub();
-        let pages = Pages { metrics: Arc::new(Metrics::new("n1", &readers)), readers, events: None };
+        let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), false));
+        let pages = Pages { metrics, readers, events: None };
         assert_eq!(get(&pages, "/healthz").await, (200, "ok\n".to_owned()));
         let (status, body) = get(&pages, "/readyz").await;
         assert!(status == 503 && body.contains("missing pods"), "{body}");

@@ -1,47 +1,40 @@
-//! All Prometheus series of the agent, collection.md 12: the reference's names and labels for what exists so
-//! far, and own series for eBPF, executor and inputs.
+//! All Prometheus series of the agent, collection.md 12: the reference's families as far as their source exists, and
+//! own ones for eBPF, executor, inputs and the agent's parts.
 //!
-//! Most are read from the snapshots and from other rooms' counters when they are scraped (`live`), so that
-//! they cost nothing in between and a series ends with its pod.
+//! `families` is the table of all of them, `exposition` writes a page, the others hold what is shown. Nearly all is
+//! read from the snapshots and from other rooms' counters when a page is asked for: that costs nothing in between,
+//! never shows half of a round (collection.md 15 row 19), and a series ends with its pod.
 
+mod accept;
 mod executor;
-pub mod live;
-mod plain_counter;
+mod exposition;
+pub mod families;
+mod node;
+mod parts;
+mod pods;
 mod sensors;
-mod snapshot;
+mod table;
 
-use std::fmt::Write;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::prometheus_text;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
-
-pub use self::live::{Live, LiveKind, Sample};
-use self::plain_counter::PlainCounter;
+pub use self::exposition::{Exposition, Format, Scope, Series};
+pub use self::families::Family;
+pub use self::parts::Part;
+use self::parts::PartTimes;
+use self::sensors::SensorSeries;
+pub use self::table::markdown;
+use super::audit::stats::AuditStats;
+use crate::ebpf::load::EMBEDDED;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
+use crate::node::rounds::{RoundStats, Rounds};
+use crate::state::facts::Facts;
 use crate::state::hub::Readers;
+use crate::state::series::shared::SharedSeries;
 use crate::units::MilliCpu;
-
-/// Content type of the exposition.
-pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
-
-/// Which series a path shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// `/internal-metrics`: health and actions of the agent.
-    Internal,
-    /// `/external-metrics`: resources.
-    External,
-    /// `/metrics`: both.
-    All,
-}
 
 /// Which facts of the machine were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,127 +45,175 @@ pub enum NodeFacts {
     Numa,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SuppressLabels {
-    r#type: &'static str,
-}
-
-type FloatGauge = Gauge<f64, AtomicU64>;
-/// A family without labels: unlike a plain gauge it shows nothing before its first value.
-type NoLabels = [(&'static str, &'static str); 0];
+/// Writes families of a room that the series do not know.
+type Source = Box<dyn Fn(&mut Exposition<'_>) + Send + Sync>;
 
 /// The series. Shared by whoever counts and the HTTP server.
-#[derive(Debug)]
 pub struct Metrics {
-    internal: RwLock<Registry>,
-    external: Registry,
-    plain: [PlainCounter; 2],
-    suppress: Family<SuppressLabels, FloatGauge>,
-    ls_used: Family<NoLabels, FloatGauge>,
-    slo_refused: Counter,
-    ticks: Counter,
+    node: String,
+    readers: Readers,
+    facts: Facts,
+    per_cpu: bool,
+    started: Duration,
+    cpu_reads: RoundStats,
+    numa_reads: RoundStats,
+    suppressed: Mutex<Option<Suppressed>>,
+    slo_refused: AtomicU64,
+    parts: PartTimes,
+    executor: OnceLock<Arc<ExecutorStats>>,
+    sensors: OnceLock<SensorSeries>,
+    rounds: OnceLock<Vec<(&'static str, Arc<RoundStats>)>>,
+    series: OnceLock<SharedSeries>,
+    audit: OnceLock<Arc<AuditStats>>,
+    sources: RwLock<Vec<Source>>,
+}
+
+/// What suppression decided last.
+#[derive(Clone, Copy, Debug)]
+struct Suppressed {
+    policy: &'static str,
+    left: Option<MilliCpu>,
+    ls_used: MilliCpu,
 }
 
 impl Metrics {
-    /// The series of the node `node_name`, with what `readers` shows.
-    pub fn new(node_name: &str, readers: &Readers) -> Self {
-        let registry = || Registry::with_prefix("koordlet");
-        let (mut internal, mut external) = (registry(), registry());
-        let node = || std::iter::once(("node".into(), node_name.to_owned().into()));
-
-        let metrics = {
-            let of_node = internal.sub_registry_with_labels(node());
-            let start: FloatGauge = Gauge::default();
-            start.set(
-                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64().floor()),
-            );
-            of_node.register("start_time", "Start of the agent, unix seconds", start);
-            let suppress = Family::default();
-            of_node.register("be_suppress_cpu_cores", "CPU left to BE by suppression", suppress.clone());
-            let ls_used = Family::default();
-            of_node.register(
-                "be_suppress_ls_used_cpu_cores",
-                "CPU use of LS pods that suppression saw",
-                ls_used.clone(),
-            );
-            let slo_refused = Counter::default();
-            of_node.register(
-                "nodeslo_refused_fields",
-                "Fields of NodeSLO that were refused",
-                slo_refused.clone(),
-            );
-            let ticks = Counter::default();
-            of_node.register("collect_ticks", "Samples of use", ticks.clone());
-            (suppress, ls_used, slo_refused, ticks)
-        };
-        let (suppress, ls_used, slo_refused, ticks) = metrics;
-        snapshot::register_internal(internal.sub_registry_with_labels(node()), readers);
-        snapshot::register_external(external.sub_registry_with_labels(node()), readers);
-        let status = |name, help| PlainCounter::new(name, help, node_name);
-        let plain = [
-            status("koordlet_collect_node_cpu_info_status", "Rounds of reading CPUs"),
-            status("koordlet_collect_node_numa_info_status", "Rounds of reading NUMA nodes"),
-        ];
-        Self { internal: RwLock::new(internal), external, plain, suppress, ls_used, slo_refused, ticks }
+    /// The series of the node `node_name`, with what `readers` and `facts` hold; one series for each CPU of a pool
+    /// only if `per_cpu` (gate `PerCPUMetric`).
+    pub fn new(node_name: &str, readers: &Readers, facts: &Facts, per_cpu: bool) -> Self {
+        Self {
+            node: node_name.to_owned(),
+            readers: readers.clone(),
+            facts: facts.clone(),
+            per_cpu,
+            started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            cpu_reads: RoundStats::default(),
+            numa_reads: RoundStats::default(),
+            suppressed: Mutex::default(),
+            slo_refused: AtomicU64::new(0),
+            parts: PartTimes::default(),
+            executor: OnceLock::new(),
+            sensors: OnceLock::new(),
+            rounds: OnceLock::new(),
+            series: OnceLock::new(),
+            audit: OnceLock::new(),
+            sources: RwLock::default(),
+        }
     }
 
-    /// Adds an own series (without the label `node`) that is read when scraped. Its name gets the prefix.
-    pub fn add(&self, live: Live) {
-        self.internal.write().unwrap_or_else(PoisonError::into_inner).register_collector(Box::new(live));
+    /// Adds families of another room. `source` is asked for each page; it must be cheap and must not wait.
+    pub fn add(&self, source: impl Fn(&mut Exposition<'_>) + Send + Sync + 'static) {
+        self.sources.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(source));
     }
 
-    /// Adds the executor's series.
+    /// Adds the executor's series; once.
     pub fn add_executor(&self, stats: &Arc<ExecutorStats>) {
-        executor::register(&mut self.internal.write().unwrap_or_else(PoisonError::into_inner), stats);
+        drop(self.executor.set(Arc::clone(stats)));
     }
 
-    /// Adds the sensors' series: where events and CPU time come from, and their counters.
+    /// Adds the sensors' series: where events and CPU time come from, and their counters; once.
     pub fn add_sensors(&self, events: &SensorMode, usage: &SensorMode, handle: &Arc<SensorHandle>) {
-        let mut registry = self.internal.write().unwrap_or_else(PoisonError::into_inner);
-        sensors::register(&mut registry, events, usage, handle);
+        drop(self.sensors.set(SensorSeries::new(events, usage, handle)));
+    }
+
+    /// Adds the series of the collectors that run; once.
+    pub fn add_rounds(&self, rounds: &Rounds) {
+        drop(self.rounds.set(rounds.stats().to_vec()));
+    }
+
+    /// Adds the series of the metric cache; once.
+    pub fn add_series(&self, series: &SharedSeries) {
+        drop(self.series.set(series.clone()));
+    }
+
+    /// Adds the counters of the audit log; once.
+    pub fn add_audit(&self, stats: Arc<AuditStats>) {
+        drop(self.audit.set(stats));
     }
 
     /// Suppression has decided: use of LS, and what it leaves to BE under `policy` (`cpuset`, `cfsQuota`).
     pub fn suppressed(&self, policy: &'static str, left: Option<MilliCpu>, ls_used: MilliCpu) {
-        self.ls_used.get_or_create(&[]).set(cores(ls_used));
-        if let Some(left) = left {
-            self.suppress.get_or_create(&SuppressLabels { r#type: policy }).set(cores(left));
-        }
+        let decided = Suppressed { policy, left, ls_used };
+        *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
     }
 
     /// Fields of a NodeSLO were refused.
     pub fn slo_refused(&self, fields: usize) {
-        self.slo_refused.inc_by(fields as u64);
+        self.slo_refused.fetch_add(fields as u64, Ordering::Relaxed);
     }
 
-    /// A sample of use was taken.
-    pub fn ticked(&self) {
-        self.ticks.inc();
+    /// A part has run.
+    pub fn ran(&self, part: Part, took: Duration) {
+        self.parts.note(part, took);
     }
 
     /// Facts of the machine were read, or could not be.
     pub fn node_facts_read<T, E>(&self, facts: NodeFacts, outcome: &Result<T, E>) {
-        let [cpu, numa] = &self.plain;
-        match facts {
-            NodeFacts::Cpu => cpu.count(outcome.is_ok()),
-            NodeFacts::Numa => numa.count(outcome.is_ok()),
-        }
+        let stats = match facts {
+            NodeFacts::Cpu => &self.cpu_reads,
+            NodeFacts::Numa => &self.numa_reads,
+        };
+        let count = if outcome.is_ok() { &stats.succeeded } else { &stats.failed };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The exposition in the classic text format.
-    pub fn encode(&self, scope: Scope) -> Result<String, std::fmt::Error> {
-        let mut text = String::with_capacity(8 << 10);
-        if scope != Scope::External {
-            let internal = self.internal.read().unwrap_or_else(PoisonError::into_inner);
-            prometheus_text::encode(&mut text, &internal)?;
-            for counter in &self.plain {
-                write!(text, "{counter}")?;
+    /// The page of `scope`.
+    pub fn page(&self, format: Format, scope: Scope) -> String {
+        let begin = Instant::now();
+        let mut page = Exposition::new(format, scope, &self.node);
+        self.show_own(&mut page);
+        let now = self.readers.snapshot();
+        node::show(&mut page, &now, &self.facts, self.per_cpu);
+        pods::show(&mut page, &now.pods, &self.facts);
+        if let Some(stats) = self.executor.get() {
+            executor::show(&mut page, stats);
+        }
+        if let Some(sensors) = self.sensors.get() {
+            sensors.show(&mut page);
+        }
+        if let Some(rounds) = self.rounds.get() {
+            parts::show_rounds(&mut page, rounds);
+        }
+        if let Some(series) = self.series.get() {
+            parts::show_series(&mut page, &series.stats());
+        }
+        if let Some(stats) = self.audit.get() {
+            parts::show_audit(&mut page, stats);
+        }
+        for source in self.sources.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            source(&mut page);
+        }
+        self.ran(Part::Scrape, begin.elapsed());
+        page.finish()
+    }
+
+    /// What is counted here.
+    fn show_own(&self, page: &mut Exposition<'_>) {
+        page.family(Family::StartTime, |series| series.count(&[], self.started.as_secs()));
+        page.family(Family::BuildInfo, |series| {
+            let ebpf = if EMBEDDED.is_some() { "yes" } else { "no" };
+            series.count(&[env!("CARGO_PKG_VERSION"), ebpf], 1);
+        });
+        let reads =
+            [(Family::CollectNodeCpuInfo, &self.cpu_reads), (Family::CollectNodeNumaInfo, &self.numa_reads)];
+        for (family, stats) in reads {
+            parts::show_reads(page, family, stats);
+        }
+        if let Some(decided) = *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner) {
+            let Suppressed { policy, left, ls_used } = decided;
+            page.family(Family::BeSuppressLsUsedCpuCores, |series| series.value(&[], cores(ls_used)));
+            if let Some(left) = left {
+                page.family(Family::BeSuppressCpuCores, |series| series.value(&[policy], cores(left)));
             }
         }
-        if scope != Scope::Internal {
-            prometheus_text::encode(&mut text, &self.external)?;
-        }
-        Ok(text)
+        let refused = self.slo_refused.load(Ordering::Relaxed);
+        page.family(Family::NodeSloRefusedFields, |series| series.count(&[], refused));
+        self.parts.show(page);
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").field("node", &self.node).finish_non_exhaustive()
     }
 }
 

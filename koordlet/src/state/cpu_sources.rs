@@ -47,6 +47,11 @@ pub(super) struct Allocations {
 }
 
 impl Allocations {
+    /// CPUs of all pods.
+    pub(super) fn all(&self) -> CpuSet {
+        self.by_pod.values().fold(CpuSet::new(), |all, (_, cpus)| all.union(cpus))
+    }
+
     /// CPUs of all pods with that label.
     pub(super) fn of(&self, class: QosClass) -> CpuSet {
         let pods = self.by_pod.values().filter(|(qos, _)| *qos == Some(class));

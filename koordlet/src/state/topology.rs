@@ -76,6 +76,8 @@ pub struct Topology {
     pub lsr: CpuSet,
     /// CPUs that BE may use: all but those reserved, exclusive SYSTEM, of LSE pods and pinned by the kubelet.
     pub be_pool: CpuSet,
+    /// CPUs that LS pods share: those of BE but for all that the scheduler gave to a pod; collection.md 10.3 (b).
+    pub ls_pool: CpuSet,
 }
 
 /// What the kubelet says.
@@ -133,6 +135,7 @@ impl Topology {
             .difference(&topology.system_exclusive)
             .difference(&topology.lse)
             .difference(&pinned);
+        topology.ls_pool = topology.be_pool.difference(&allocations.all());
         (topology, sources.into_notices())
     }
 
@@ -233,6 +236,7 @@ mod tests {
         let kubelet = KubeletFacts::default();
         let (topology, notices) = compute(&node(&[]), &example_pods(), &kubelet);
         assert_eq!(topology.be_pool, set("0-3,6-11,14-15"));
+        assert_eq!(topology.ls_pool, set("0-1,3,6-9,11,14-15"));
         assert_eq!((topology.lsr, topology.lse), (set("2,10"), set("4-5,12-13")));
         assert_eq!(notices.len(), 1, "{notices:?}");
         assert_eq!(notices[0].object, "pod b/u6");
