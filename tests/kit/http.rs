@@ -8,6 +8,15 @@ use anyhow::{Context as _, Result};
 
 /// Gets `path` from `address`.
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    get_with_header(address, path, "").map(|(status, _, body)| (status, body))
+}
+
+/// Gets `path` from `address`: status, the value of one header of the answer, body.
+pub fn get_with_header(
+    address: SocketAddr,
+    path: &str,
+    header: &str,
+) -> Result<(u16, Option<String>, String)> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
@@ -16,8 +25,12 @@ pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end of its head")?;
     let status =
         head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("an answer without a status")?;
+    let value = head.lines().skip(1).find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(header).then(|| value.trim().to_owned())
+    });
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    Ok((status, if chunked { unchunk(body)? } else { body.to_owned() }))
+    Ok((status, value, if chunked { unchunk(body)? } else { body.to_owned() }))
 }
 
 fn unchunk(mut body: &str) -> Result<String> {

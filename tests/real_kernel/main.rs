@@ -3,6 +3,7 @@
 //! They run single threaded in a process of their own, since they share the kernel. What the machine lacks is
 //! announced as `SKIPPED: reason`.
 
+mod audit;
 mod births;
 mod cgroup_values;
 mod collect;

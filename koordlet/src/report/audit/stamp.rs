@@ -65,6 +65,31 @@ mod tests {
         }
     }
 
+    /// Central Europe, in words that need no zone files.
+    const ZONE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+
+    #[test]
+    fn the_offset_is_that_of_the_moment_in_winter_and_summer() {
+        if std::env::var("TZ").is_ok_and(|zone| zone == ZONE) {
+            for (seconds, text) in [
+                (1_768_478_400, "2026-01-15T13:00:00.000000+01:00"),
+                (1_785_000_000, "2026-07-25T19:20:00.000000+02:00"),
+                (1_792_888_200, "2026-10-25T02:30:00.000000+02:00"),
+                (1_792_891_800, "2026-10-25T02:30:00.000000+01:00"),
+            ] {
+                assert_eq!(created_at(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+            }
+            return;
+        }
+        // The zone of a process must not change under its threads: another process then.
+        let name = "report::audit::stamp::tests::the_offset_is_that_of_the_moment_in_winter_and_summer";
+        let this = std::env::current_exe().unwrap();
+        let child =
+            std::process::Command::new(this).args([name, "--exact"]).env("TZ", ZONE).output().unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains("1 passed"), "{said}");
+    }
+
     #[test]
     fn any_time_has_a_stamp_of_one_shape() {
         let far = Duration::from_secs(1 << 40);

@@ -13,7 +13,8 @@ use crate::state::pods::PodTable;
 
 /// Reason of a cgroup file's write, collection.md 13.1.
 const UPDATE_CGROUPS: &str = "UpdateCgroups";
-/// Reason of a change of BE's quota by suppression, qos.md 10.
+/// Reason of a change of BE's quota by suppression, qos.md 10. That names no text; the one used here says which
+/// setting it is.
 const ADJUST_BE: &str = "AdjustBEByNodeCPUUsage";
 
 /// Whether any event of a write is kept.

@@ -29,7 +29,7 @@ pub(super) struct Writer {
     /// Lines that the disk has not taken yet.
     pub(super) lines: VecDeque<Vec<u8>>,
     /// What the last attempt met, which was said.
-    pub(super) trouble: Option<Option<i32>>,
+    pub(super) trouble: Option<String>,
 }
 
 impl Writer {
@@ -107,9 +107,10 @@ impl Writer {
             }
             Err(error) => {
                 add(&self.stats.failed_writes, 1);
-                let kind = error.raw_os_error();
-                if self.trouble.replace(kind) != Some(kind) {
+                let text = error.to_string();
+                if self.trouble.as_ref() != Some(&text) {
                     tracing::warn!(%dir, %error, "the audit log cannot be written; tried again every 5 s");
+                    self.trouble = Some(text);
                 }
             }
         }

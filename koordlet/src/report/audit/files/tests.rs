@@ -9,7 +9,7 @@ use nix::unistd::mkfifo;
 use super::*;
 use crate::report::audit::event::Event;
 
-const TIME: Duration = Duration::from_secs(1_785_000_000);
+const TIME: Duration = Duration::from_secs(1_785_000_001);
 
 struct Rig {
     _folder: tempfile::TempDir,
@@ -59,7 +59,7 @@ fn line(name: &str) -> Vec<u8> {
 }
 
 fn text(names: &[&str]) -> String {
-    names.iter().map(|name| format!("{{\"name\":\"{name}\"}}\n")).collect()
+    names.iter().flat_map(|name| ["{\"name\":\"", *name, "\"}\n"]).collect()
 }
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -233,7 +233,7 @@ fn a_full_and_a_read_only_disk_lose_nothing_once_there_is_room() {
         let mut rig = Rig::new(Room { file: 1 << 20, files: 2 });
         fs::create_dir_all(&rig.dir).unwrap();
         small_disk(&rig.dir, 64)?;
-        write(&rig.path("ballast"), &[0; 32 << 10]);
+        write(&rig.path("ballast"), &vec![0; 32 << 10]);
         let long = "x".repeat(1000);
         let mut lines: VecDeque<Vec<u8>> = (0..60).map(|n| line(&format!("{n:03}{long}"))).collect();
         let all: Vec<u8> = lines.iter().flatten().copied().collect();
