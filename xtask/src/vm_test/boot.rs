@@ -11,8 +11,10 @@ use crate::follow::follow;
 
 /// 8 CPUs: two sockets, each a NUMA node, of two cores with two threads.
 const CPUS: &str = "8,sockets=2,cores=2,threads=2";
-/// Memory of each NUMA node.
-const NODE_MEMORY: &str = "1024M";
+/// NUMA nodes: id, CPUs and MiB of memory. The second has room for a page of 1 GiB beside the rest.
+const NODES: [(&str, &str, u32); 2] = [("0", "0-3", 1024), ("1", "4-7", 2560)];
+/// Memory in all, in MiB.
+const MEMORY: &str = "3584";
 /// What the guest's script says last.
 const END: &str = "guest ended with ";
 
@@ -31,15 +33,17 @@ pub(super) fn boot(kernel: &Path, image: &Path, limit: Duration) -> Result<Outco
     // One emulation thread: as fast as more on few cores, and never seen to hang.
     qemu.args(["-accel", "tcg,thread=single", "-M", "q35"]);
     // A model with threads: without one the topology has no SMT.
-    qemu.args(["-cpu", "Skylake-Server-v4", "-smp", CPUS, "-m", "2048"]);
-    for (node, cpus) in [("0", "0-3"), ("1", "4-7")] {
-        qemu.args(["-object", &format!("memory-backend-memfd,id=m{node},size={NODE_MEMORY},share=on")]);
+    qemu.args(["-cpu", "Skylake-Server-v4", "-smp", CPUS, "-m", MEMORY]);
+    for (node, cpus, mib) in NODES {
+        qemu.args(["-object", &format!("memory-backend-memfd,id=m{node},size={mib}M,share=on")]);
         qemu.args(["-numa", &format!("node,nodeid={node},cpus={cpus},memdev=m{node}")]);
     }
     qemu.args(["-numa", "dist,src=0,dst=1,val=21"]);
     qemu.args(["-display", "none", "-monitor", "none", "-nic", "none", "-no-reboot", "-serial", "stdio"]);
     // A crash ends the machine instead of leaving it.
-    qemu.args(["-append", "console=ttyS0 quiet loglevel=1 panic=-1 oops=panic psi=1"]);
+    let kernel_line = "console=ttyS0 quiet loglevel=1 panic=-1 oops=panic psi=1";
+    // A page of 1 GiB can only be had at boot.
+    qemu.args(["-append", &format!("{kernel_line} hugepagesz=1G hugepages=1:1")]);
     // The emulator warns of features of the model that it does not emulate.
     qemu.stderr(std::process::Stdio::null());
     let mut output = Output::default();

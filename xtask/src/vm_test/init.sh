@@ -11,6 +11,9 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for controller in $(cat /sys/fs/cgroup/cgroup.controllers); do
   echo "+$controller" > /sys/fs/cgroup/cgroup.subtree_control
 done
+# Pages of both sizes, other numbers on each node; the 1 GiB page of node 1 comes from the kernel's line.
+echo 24 > /sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages
+echo 7 > /sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages
 ip link set lo up
 echo "guest: Linux $(uname -r), $(nproc) CPUs, $(ls -d /sys/devices/system/node/node* | wc -l) NUMA nodes, cgroup v2"
 
