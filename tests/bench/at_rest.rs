@@ -1,4 +1,4 @@
-//! What the agent costs while nothing happens: CPU, memory, system calls at 200 pods and at 1,000 containers.
+//! What the agent costs while nothing happens: CPU, memory, system calls at 200 pods.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -38,16 +38,4 @@ pub(crate) fn two_hundred_pods() -> Result<Vec<Row>> {
     rows.push(Row::new("agent CPU, 200 busy pods", milli_cpu(agent.pid(), WATCHED)?, "millicores"));
     rows.push(Row::new("system calls, 200 busy pods", syscalls_a_second(agent.pid(), COUNTED)?, "1/s"));
     Ok(rows)
-}
-
-/// 100 pods of ten idle containers. A tick comes once a second, so milli-cores are milliseconds a tick.
-pub(crate) fn thousand_containers() -> Result<Vec<Row>> {
-    let field = Field::with(100, 10, None)?;
-    let agent = field.agent.start()?;
-    sleep(SETTLING);
-    let milli = milli_cpu(agent.pid(), WATCHED)?;
-    Ok(vec![
-        Row::new("CPU of an idle tick, 1,000 containers", milli, "ms").at_most(2.0),
-        Row::new("agent RSS, 1,000 containers", resident_mib(agent.pid())?, "MiB").at_most(32.0),
-    ])
 }

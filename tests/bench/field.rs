@@ -15,7 +15,7 @@ pub(crate) struct Field {
     pub(crate) dirs: Vec<PodDirs>,
     /// The pods.
     pub(crate) pods: Vec<PodManifest>,
-    _loads: Vec<Load>,
+    loads: Vec<Load>,
     /// The tree.
     pub(crate) tree: Tree,
 }
@@ -32,20 +32,30 @@ impl Field {
         let tree = Tree::new()?;
         let pods: Vec<PodManifest> = (0..pods).map(|index| pod(index, containers)).collect();
         let dirs = pods.iter().map(|pod| tree.make_pod(pod)).collect::<Result<Vec<_>>>()?;
-        let mut loads = Vec::new();
-        if let Some(work) = work {
-            for (pod, dirs) in pods.iter().zip(&dirs) {
-                for (name, _) in pod.container_ids() {
-                    loads.push(tree.load(&dirs.container(name), work)?);
-                }
-            }
-        }
         let manifests = Manifests::new()?;
         manifests.write("node", &NodeManifest::this_host(NODE))?;
         manifests.write("slo", &NodeSloManifest::off(NODE))?;
         manifests.write_pods("pods", &pods)?;
         let agent = Agent::of(&tree, &manifests)?;
-        Ok(Self { agent, manifests, dirs, pods, _loads: loads, tree })
+        let mut field = Self { agent, manifests, dirs, pods, loads: Vec::new(), tree };
+        if let Some(work) = work {
+            field.loads = field.load(work, |_| true)?;
+        }
+        Ok(field)
+    }
+
+    /// A process that does `work` in each container whose number, in the order of the pods, is `wanted`.
+    pub(crate) fn load(&self, work: Work, wanted: impl Fn(usize) -> bool) -> Result<Vec<Load>> {
+        let numbered = self.containers().enumerate().filter(|(number, _)| wanted(*number));
+        numbered.map(|(_, dir)| self.tree.load(&dir, work)).collect()
+    }
+
+    /// Directories of all containers, in the order of the pods.
+    pub(crate) fn containers(&self) -> impl Iterator<Item = String> {
+        let each = |(pod, dirs): (&PodManifest, &PodDirs)| {
+            pod.container_ids().map(|(name, _)| dirs.container(name)).collect::<Vec<_>>()
+        };
+        self.pods.iter().zip(&self.dirs).flat_map(each)
     }
 }
 

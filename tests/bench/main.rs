@@ -11,6 +11,7 @@ mod process;
 mod reactions;
 mod row;
 mod sensors;
+mod ticks;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,8 +28,8 @@ type Section = (&'static str, fn() -> Result<Vec<Row>>);
 const SECTIONS: &[Section] = &[
     ("sensors", sensors::rows),
     ("pods", at_rest::two_hundred_pods),
-    ("containers", at_rest::thousand_containers),
     ("cpi", cpi::round),
+    ("containers", ticks::thousand_containers),
     ("births", reactions::births),
     ("repairs", reactions::repairs),
     ("steps", reactions::load_steps),

@@ -24,6 +24,11 @@ pub enum Work {
         /// 1 to 100.
         percent: u32,
     },
+    /// Run for a moment, then sleep for so many milliseconds, and so on.
+    Blink {
+        /// Of sleep.
+        millis: u64,
+    },
     /// Sleep for ever.
     Sleep,
 }
@@ -40,6 +45,7 @@ impl Load {
         let _ = match work {
             Work::Spin { threads } => command.args(["spin", &threads.to_string()]),
             Work::Duty { percent } => command.args(["duty", &percent.to_string()]),
+            Work::Blink { millis } => command.args(["blink", &millis.to_string()]),
             Work::Sleep => command.arg("sleep"),
         };
         // It ends with its stdin, and so with this process however that ends.

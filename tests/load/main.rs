@@ -1,7 +1,7 @@
 //! `kit-load`: the processes that tests, the bench and the demo put into their cgroups.
 //!
-//! `kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]...`: joins the groups, prints
-//! `ready`, works until killed. It ends with its stdin, and so with its parent: a killed test leaves no busy process.
+//! `kit-load spin THREADS | duty PERCENT | blink MILLIS | serve WORKERS | sleep  [cgroup.procs file]...`: joins the
+//! groups, prints `ready`, works until killed. It ends with its stdin, and so with its parent: a killed test leaves no busy process.
 
 mod serve;
 mod work;
@@ -10,6 +10,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -36,13 +37,19 @@ fn run(arguments: &[String]) -> Result<()> {
             let percent = percent.parse().context("PERCENT")?;
             drop(thread::spawn(move || work::duty(percent)));
         }
+        ["blink", millis, groups @ ..] => {
+            join(groups)?;
+            let pause = Duration::from_millis(millis.parse().context("MILLIS")?);
+            drop(thread::spawn(move || work::blink(pause)));
+        }
         ["serve", workers, groups @ ..] => {
             join(groups)?;
             // Its stdin ends with its parent.
             return serve::run(workers.parse().context("WORKERS")?);
         }
         _ => bail!(
-            "usage: kit-load spin THREADS | duty PERCENT | serve WORKERS | sleep  [cgroup.procs file]..."
+            "usage: kit-load spin THREADS | duty PERCENT | blink MILLIS | serve WORKERS | sleep  \
+             [cgroup.procs file]..."
         ),
     }
     until_orphaned()

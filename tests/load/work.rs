@@ -25,6 +25,14 @@ pub(crate) fn duty(percent: u32) {
     }
 }
 
+/// Works for a moment, sleeps for `pause`, and so on: never idle for long, and next to free.
+pub(crate) fn blink(pause: Duration) {
+    loop {
+        black_box(burn(1_000));
+        sleep(pause);
+    }
+}
+
 /// A fixed amount of work: the result of `rounds` steps.
 pub(crate) fn burn(rounds: u64) -> u64 {
     (0..rounds).fold(1, |value, _| step(value))
