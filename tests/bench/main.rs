@@ -6,7 +6,10 @@
 
 mod at_rest;
 mod cpi;
+mod churn;
 mod field;
+mod hour;
+mod naive;
 mod process;
 mod reactions;
 mod row;
@@ -30,6 +33,7 @@ const SECTIONS: &[Section] = &[
     ("pods", at_rest::two_hundred_pods),
     ("cpi", cpi::round),
     ("containers", ticks::thousand_containers),
+    ("hour", hour::rows),
     ("births", reactions::births),
     ("repairs", reactions::repairs),
     ("steps", reactions::load_steps),
@@ -37,6 +41,9 @@ const SECTIONS: &[Section] = &[
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if wanted.first().is_some_and(|first| first == hour::INSIDE) {
+        return inside(wanted.get(1).map(String::as_str));
+    }
     let mut rows = Vec::new();
     let mut failed = false;
     for (name, measure) in
@@ -53,6 +60,19 @@ fn main() -> ExitCode {
     }
     let written = writeln!(std::io::stdout(), "{}", json!({"rows": rows}));
     if failed || written.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// This program as a process of its own section.
+fn inside(who: Option<&str>) -> ExitCode {
+    let written = hour::run_inside(who).map(|found| writeln!(std::io::stdout(), "{found}"));
+    match written {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(_)) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("bench: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Progress for whoever waits; a closed stderr is no reason to stop.
