@@ -185,6 +185,7 @@ impl RunLoop {
         let begin = Instant::now();
         let pods = self.readers.pods.borrow().clone();
         let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
+        self.world.writers().troubles.set("usage", self.collector.trouble().map(str::to_owned));
         let usage = Arc::new(usage);
         self.effects.history.usage(&usage);
         if let Some(follower) = &self.effects.follower {

@@ -12,6 +12,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use super::groups::Groups;
 use super::procfs::{ProcError, ProcReader};
 use super::rate::{self, Reading};
+use crate::error_chain::chain;
 use crate::host::meminfo::Meminfo;
 use crate::state::groups::HostAppDir;
 use crate::state::pods::PodTable;
@@ -45,8 +46,8 @@ pub struct Collector {
     node: Option<Reading>,
     groups: Groups,
     odd_memory: u64,
-    stat_failing: bool,
-    meminfo_failing: bool,
+    stat_trouble: Option<String>,
+    meminfo_trouble: Option<String>,
 }
 
 impl Collector {
@@ -58,8 +59,8 @@ impl Collector {
             node: None,
             groups: Groups::new(scale.cpus),
             odd_memory: 0,
-            stat_failing: false,
-            meminfo_failing: false,
+            stat_trouble: None,
+            meminfo_trouble: None,
         }
     }
 
@@ -74,7 +75,7 @@ impl Collector {
     ) -> Usage {
         cpu_time.sample();
         let node_cpu = self.node_cpu(now);
-        let info = known(self.proc.meminfo(), &mut self.meminfo_failing);
+        let info = known(self.proc.meminfo(), &mut self.meminfo_trouble);
         self.groups.follow(pods, host_apps);
         Usage {
             at: now,
@@ -106,9 +107,14 @@ impl Collector {
         self.groups.odd().saturating_add(self.odd_memory)
     }
 
+    /// Why the node's use is not known in full, if so.
+    pub fn trouble(&self) -> Option<&str> {
+        self.stat_trouble.as_deref().or(self.meminfo_trouble.as_deref())
+    }
+
     /// Use of all CPUs since the last tick, collection.md 6.2.
     fn node_cpu(&mut self, now: Nanos) -> Option<NanoCpu> {
-        let ticks = known(self.proc.total_ticks(), &mut self.stat_failing)?;
+        let ticks = known(self.proc.total_ticks(), &mut self.stat_trouble)?;
         let reading = Reading { at: now, total: Nanos(ticks.saturating_mul(self.scale.jiffy.0)) };
         let last = self.node.replace(reading)?;
         rate::between(last, reading, self.scale.cpus)
@@ -130,17 +136,18 @@ fn has_free(info: &Meminfo) -> bool {
 }
 
 /// The value; a failure is logged once until it is over.
-fn known<T>(read: Result<T, ProcError>, failing: &mut bool) -> Option<T> {
+fn known<T>(read: Result<T, ProcError>, trouble: &mut Option<String>) -> Option<T> {
     match read {
         Ok(value) => {
-            *failing = false;
+            *trouble = None;
             Some(value)
         }
         Err(error) => {
-            if !*failing {
-                tracing::warn!(error = &error as &dyn std::error::Error, "use of the node is not known");
+            if trouble.is_none() {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "use of the node is not known");
+                *trouble = Some(chain(error));
             }
-            *failing = true;
             None
         }
     }
