@@ -128,7 +128,8 @@ impl Churn {
 
     fn make(&self, dir: &str, number: usize) -> Result<()> {
         let bytes = (number as u64 % 512 + 1) << 20;
-        let names = ["inactive_anon", "active_anon", "unevictable", "inactive_file", "active_file", "cache", "rss"];
+        let names =
+            ["inactive_anon", "active_anon", "unevictable", "inactive_file", "active_file", "cache", "rss"];
         // The kernel's file has some sixty lines.
         let lines = ["", "total_", "hierarchical_", "recursive_", "local_", "other_", "more_", "last_"]
             .iter()

@@ -69,7 +69,8 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
 
 fn inside(who: &str) -> Result<Found> {
     let mut command = Command::new(std::env::current_exe()?);
-    let output = command.args([INSIDE, who]).stderr(Stdio::inherit()).output().context("starting the hour")?;
+    let output =
+        command.args([INSIDE, who]).stderr(Stdio::inherit()).output().context("starting the hour")?;
     ensure!(output.status.success(), "the hour of {who}: {}", output.status);
     serde_json::from_slice(&output.stdout).context("what the hour found")
 }

@@ -5,8 +5,8 @@
 //! figures of a busy machine are no verdict.
 
 mod at_rest;
-mod cpi;
 mod churn;
+mod cpi;
 mod field;
 mod hour;
 mod naive;

@@ -115,8 +115,11 @@ fn node_figures_that_cannot_be_read_are_absent_and_come_back() {
     host.put("meminfo", "MemTotal: 5 kB\n");
     let usage = host.tick(1000);
     assert_eq!((usage.node_cpu, usage.node_memory, usage.node_memory_with_page_cache), (None, None, None));
+    let trouble = host.collector.trouble().unwrap();
+    assert!(trouble.contains("/stat: ") && trouble.contains("malformed"), "{trouble}");
     host.put("stat", "cpu 1100 0 500 0 0 20 30\n");
     assert_eq!(host.tick(2000).node_cpu, cpu(500));
+    assert_eq!(host.collector.trouble(), None);
 }
 
 #[test]
