@@ -106,6 +106,8 @@ impl SharedSeries {
 }
 
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod cases;
 #[cfg(test)]
 mod model;
