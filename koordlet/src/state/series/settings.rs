@@ -7,9 +7,9 @@ use super::metric::Metric;
 use crate::units::Nanos;
 
 /// What is kept of the node without being asked for more: the longest default window of a policy.
-const NODE_WINDOW: Duration = Duration::from_secs(30 * 60);
+const NODE_WINDOW: Duration = Duration::from_mins(30);
 /// What is kept of a pod, container or host application: the default aggregate duration.
-const WORKLOAD_WINDOW: Duration = Duration::from_secs(5 * 60);
+const WORKLOAD_WINDOW: Duration = Duration::from_mins(5);
 /// Samples that a slow collector's series hold at least.
 const LEAST_SAMPLES: u32 = 5;
 
@@ -39,9 +39,9 @@ impl Default for SeriesSettings {
             usage: Duration::from_secs(1),
             cold_memory: Duration::from_secs(5),
             pressure: Duration::from_secs(10),
-            cpi: Duration::from_secs(60),
+            cpi: Duration::from_mins(1),
             resctrl: Duration::from_secs(10),
-            retention: Duration::from_secs(12 * 60 * 60),
+            retention: Duration::from_hours(12),
             max_bytes: 100 << 20,
         }
     }

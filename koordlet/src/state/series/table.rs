@@ -176,11 +176,11 @@ impl Table {
     pub(super) fn newest(&self, instance: &Instance, (from, to): (Nanos, Nanos)) -> Option<(Nanos, f64)> {
         let row = self.row(instance)?;
         let until = self.times.partition_point(|time| *time <= to);
-        let columns = (0..until).rev().map_while(|column| {
+        let mut columns = (0..until).rev().map_while(|column| {
             let at = *self.times.get(column)?;
             (at >= from).then_some((column, at))
         });
-        columns.filter_map(|(column, at)| Some((at, row.cells.get(self.cell(column))?))).next()
+        columns.find_map(|(column, at)| Some((at, row.cells.get(self.cell(column))?)))
     }
 
     fn row(&self, instance: &Instance) -> Option<&Row> {

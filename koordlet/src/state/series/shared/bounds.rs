@@ -84,11 +84,11 @@ fn a_longer_window_is_kept_for_who_asks_and_as_long_as_one_asks() {
         all(&series, Metric::PodMemoryUsage).count
     };
     assert_eq!(count_after(1000), 301);
-    series.keep("report", Scope::Workload, Duration::from_secs(600));
+    series.keep("report", Scope::Workload, Duration::from_mins(10));
     series.keep("evict", Scope::Workload, Duration::from_secs(400));
     assert_eq!(count_after(0), 301, "what is gone does not come back");
     assert_eq!(count_after(1000), 601);
-    series.keep("report", Scope::Workload, Duration::from_secs(9_000));
+    series.keep("report", Scope::Workload, Duration::from_mins(150));
     assert_eq!(count_after(1000), 701, "the retention");
     series.keep("report", Scope::Workload, Duration::ZERO);
     assert_eq!(count_after(0), 401, "the other one asks still");
@@ -149,7 +149,7 @@ fn a_wish_for_more_than_there_is_room_for_leaves_room_for_new_series() {
     let max_bytes = 1 << 20;
     let series = SharedSeries::new(SeriesSettings { max_bytes, ..SeriesSettings::default() });
     series.append(seconds(1), (0..50).map(|uid| (memory(uid), 1.0)));
-    series.keep("test", Scope::Workload, Duration::from_secs(12 * 60 * 60));
+    series.keep("test", Scope::Workload, Duration::from_hours(12));
     for at in 2..5000 {
         assert_eq!(series.append(seconds(at), (0..50).map(|uid| (memory(uid), 1.0))), 0);
     }

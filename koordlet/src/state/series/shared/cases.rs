@@ -97,9 +97,9 @@ fn c081_a_window_in_seconds_is_one_and_no_length_overflows() {
         let to = seconds(4000);
         series.query_one(key, to - Nanos(u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)), to).count
     };
-    assert_eq!(since(&pod, Duration::from_secs(300)), 301);
+    assert_eq!(since(&pod, Duration::from_mins(5)), 301);
     assert_eq!(since(&pod, Duration::MAX), 301, "no more of a pod is kept");
-    assert_eq!(since(&node, Duration::from_secs(300)), 301);
+    assert_eq!(since(&node, Duration::from_mins(5)), 301);
     assert_eq!(since(&node, Duration::MAX), 4000, "all that there is was asked for");
     assert_eq!(series.query_one(&node, Nanos(0), Nanos(u64::MAX)).count, 4000);
 }

@@ -11,6 +11,8 @@ use crate::state::series::settings::nanos;
 
 const METRICS: [Metric; 3] = [Metric::PodCpuUsage, Metric::NodeNumaMemoryUsage, Metric::PodMemoryUsage];
 const MEMBERS: u32 = 4;
+
+type Point = (Nanos, f64);
 /// Times lie on a grid of half an interval: more rounds than planned, fewer than a ring is meant to grow to.
 const GRID: u64 = 50_000_000_000;
 
@@ -18,7 +20,7 @@ const GRID: u64 = 50_000_000_000;
 fn settings() -> SeriesSettings {
     SeriesSettings {
         usage: Duration::from_secs(100),
-        retention: Duration::from_secs(900),
+        retention: Duration::from_mins(15),
         ..SeriesSettings::default()
     }
 }
@@ -77,7 +79,7 @@ struct Model {
 #[derive(Debug, Default)]
 struct OneMetric {
     /// In order of birth; the times of each ascend.
-    members: Vec<(u32, Nanos, Vec<(Nanos, f64)>)>,
+    members: Vec<(u32, Nanos, Vec<Point>)>,
     newest: Option<Nanos>,
 }
 
