@@ -148,8 +148,12 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let follower = collectors::follow(&config, &surroundings);
     metrics.add_rounds(&rounds);
 
-    let senses =
-        Senses { events: sensors.events, cpu_time: sensors.cpu_time, can_look: sensors.usage_mode.is_ebpf() };
+    let senses = Senses {
+        events: sensors.events,
+        collector: collectors::usage(&surroundings),
+        cpu_time: sensors.cpu_time,
+        can_look: sensors.usage_mode.is_ebpf(),
+    };
     let history = History::new(series.clone(), &facts, config.collect.page_cache);
     let effects = Effects { executor: Arc::clone(&executor), metrics, series, history, follower };
     let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);

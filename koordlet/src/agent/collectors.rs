@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::node_info::NodeInfo;
+use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
@@ -14,19 +15,25 @@ use crate::config::gates::Gate;
 use crate::error_chain::chain;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::node::be_files::BeFiles;
+use crate::node::be_round::BeRound;
 use crate::node::cold_memory::{self, ColdMemoryCollector, ColdSources};
+use crate::node::collect::{Collector, Scale};
 use crate::node::cpi::{self, CPI_EVENTS, CpiCollector};
 use crate::node::disks::{self, DiskCollector};
 use crate::node::follower::{Follow, Follower};
 use crate::node::group_files::GroupFiles;
 use crate::node::history::History;
+use crate::node::numa_use::NumaUse;
 use crate::node::pressure::{self, PressureCollector};
 use crate::node::resctrl_use::{self, ResctrlCollector};
 use crate::node::rounds::{Collect, Rounds};
+use crate::node::system_round::SystemRound;
 use crate::report::metrics::Metrics;
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
+use crate::units::Nanos;
 
 /// What collectors read from and publish to.
 #[derive(Clone)]
@@ -126,12 +133,27 @@ fn spawn(rounds: &mut Rounds, interval: Duration, collector: impl Collect) {
     }
 }
 
+/// What takes the samples of use.
+pub(super) fn usage(surroundings: &Surroundings) -> Collector {
+    let Surroundings { naming, roots, facts, .. } = surroundings;
+    let scale = Scale::of_this_machine();
+    let numa = NumaUse::new(&roots.sys, scale.jiffy, facts.cpus.clone(), facts.numa.clone());
+    let be_dir = naming.qos_dir(KubeQos::BestEffort).clone();
+    Collector::new(&roots.proc, scale).with_numa(numa).with_best_effort(be_dir)
+}
+
 /// Starts what reads files of groups after each sample of use; `None` if the system gives no thread.
 pub(super) fn follow(config: &Config, surroundings: &Surroundings) -> Option<Follower> {
-    let Surroundings { layout, facts, series, .. } = surroundings;
+    let Surroundings { layout, naming, readers, facts, series, .. } = surroundings;
     let history = History::new(series.clone(), facts, config.collect.page_cache);
-    let group_files = GroupFiles::new(Arc::clone(layout), facts.clone(), history);
-    let steps: Vec<Box<dyn Follow>> = vec![Box::new(group_files)];
+    let be_files = BeFiles::new(Arc::clone(layout), naming.qos_dir(KubeQos::BestEffort));
+    let outdated = u64::try_from(config.collect.outdated.as_nanos()).map_or(Nanos(u64::MAX), Nanos);
+    let steps: Vec<Box<dyn Follow>> = vec![
+        Box::new(GroupFiles::new(Arc::clone(layout), facts.clone(), history)),
+        Box::new(BeRound::new(be_files, readers, facts.be.clone(), series.clone())),
+        // After the files of groups, whose memory it takes off.
+        Box::new(SystemRound::new(facts, series.clone(), outdated)),
+    ];
     Follower::start(steps)
         .inspect_err(|error| tracing::error!(%error, "files of groups are not read: no thread"))
         .ok()

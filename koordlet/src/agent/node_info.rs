@@ -59,6 +59,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::host::machines::Machine;
     use crate::report::metrics::{Format, Scope};
     use crate::state::hub::hub;
 
@@ -69,8 +70,7 @@ mod tests {
     }
 
     fn rig(sys: &Path) -> Rig {
-        let shape = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/two-sockets-smt");
-        let roots = Roots { proc: shape.join("proc"), sys: sys.to_owned(), ..Roots::host() };
+        let roots = Roots { sys: sys.to_owned(), ..Machine::named("two-sockets-smt").roots() };
         let facts = Facts::default();
         let metrics = Arc::new(Metrics::new("n", &hub().1, &facts, false));
         Rig { info: NodeInfo::new(roots, &facts, Arc::clone(&metrics)), facts, metrics }
@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn one_round_publishes_and_counts_both() {
-        let shape = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/two-sockets-smt/sys");
-        let mut rig = rig(&shape);
+        let mut rig = rig(&Machine::named("two-sockets-smt").roots().sys);
         rig.info.round(Nanos(0)).unwrap();
         assert_eq!(rig.facts.cpus.get().unwrap().total_info.number_cpus, 8);
         let numa = rig.facts.numa.get().unwrap();
@@ -100,8 +99,7 @@ mod tests {
     #[test]
     fn numa_nodes_that_cannot_be_told_apart_do_not_hide_the_cpus() {
         let root = tempfile::tempdir().unwrap();
-        let cpus =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/two-sockets-smt/sys/devices");
+        let cpus = Machine::named("two-sockets-smt").roots().sys.join("devices");
         std::os::unix::fs::symlink(cpus, root.path().join("devices")).unwrap();
         let node = root.path().join("bus/node/devices/node1");
         fs::create_dir_all(&node).unwrap();

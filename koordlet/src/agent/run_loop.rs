@@ -24,7 +24,7 @@ use crate::executor::Executor;
 use crate::host::clock::monotonic;
 use crate::manifests::Objects;
 use crate::manifests::directory::Updates;
-use crate::node::collect::{Collector, Scale};
+use crate::node::collect::Collector;
 use crate::node::follower::Follower;
 use crate::node::history::History;
 use crate::report::metrics::{Metrics, Part};
@@ -45,7 +45,9 @@ const BURST: usize = 1024;
 pub(super) struct Senses {
     /// Births and deaths of cgroups.
     pub(super) events: mpsc::Receiver<CgroupEvent>,
-    /// CPU time of each.
+    /// Takes samples of use.
+    pub(super) collector: Collector,
+    /// CPU time of each cgroup.
     pub(super) cpu_time: Box<dyn CpuTime>,
     /// Whether a sample is cheap enough for looks between full steps.
     pub(super) can_look: bool,
@@ -70,7 +72,6 @@ pub(super) struct RunLoop {
     world: World,
     readers: Readers,
     decider: Decider,
-    collector: Collector,
     senses: Senses,
     effects: Effects,
     host_apps: Vec<HostAppDir>,
@@ -103,12 +104,10 @@ impl RunLoop {
             collect_interval: nanos(config.collect.usage),
         };
         let suppress = present_limits(&world);
-        let collector = Collector::new(&config.roots.proc, Scale::of_this_machine());
         Self {
             decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
             world,
             readers,
-            collector,
             senses,
             effects,
             host_apps: Vec::new(),
@@ -184,8 +183,10 @@ impl RunLoop {
     fn sample(&mut self) {
         let begin = Instant::now();
         let pods = self.readers.pods.borrow().clone();
-        let usage = self.collector.tick(&mut *self.senses.cpu_time, &pods, &self.host_apps, monotonic());
-        self.world.writers().troubles.set("usage", self.collector.trouble().map(str::to_owned));
+        let Senses { collector, cpu_time, .. } = &mut self.senses;
+        let usage = collector.tick(&mut **cpu_time, &pods, &self.host_apps, monotonic());
+        let trouble = collector.trouble().map(str::to_owned);
+        self.world.writers().troubles.set("usage", trouble);
         let usage = Arc::new(usage);
         self.effects.history.usage(&usage);
         if let Some(follower) = &self.effects.follower {
@@ -211,8 +212,8 @@ impl RunLoop {
         let begin = Instant::now();
         let snapshot = self.readers.snapshot();
         let now = monotonic();
-        let cpu_time = &mut *self.senses.cpu_time;
-        let recent = self.collector.recent_cpu(cpu_time, &snapshot.pods, &self.host_apps, now);
+        let Senses { collector, cpu_time, .. } = &mut self.senses;
+        let recent = collector.recent_cpu(&mut **cpu_time, &snapshot.pods, &self.host_apps, now);
         let lowers = self.decider.look(&snapshot, &recent, now);
         self.effects.metrics.ran(Part::Look, begin.elapsed());
         if lowers {

@@ -4,14 +4,17 @@
 //! CPU time comes from a `CpuTime`, so that nothing here knows whether eBPF or files gave it. A figure that is
 //! not known is absent, never 0: a group has no CPU figure until two readings of it exist.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::groups::Groups;
+use super::numa_use::{NumaUse, WholeNode};
 use super::procfs::{ProcError, ProcReader};
 use super::rate::{self, Reading};
+use crate::cgroup::path::CgroupDir;
 use crate::error_chain::chain;
 use crate::host::meminfo::Meminfo;
 use crate::state::groups::HostAppDir;
@@ -45,8 +48,11 @@ pub struct Collector {
     proc: ProcReader,
     node: Option<Reading>,
     groups: Groups,
+    numa: Option<NumaUse>,
+    be_dir: Option<CgroupDir>,
     odd_memory: u64,
     stat_trouble: Option<String>,
+    cpus_trouble: Option<String>,
     meminfo_trouble: Option<String>,
 }
 
@@ -58,10 +64,25 @@ impl Collector {
             proc: ProcReader::new(proc),
             node: None,
             groups: Groups::new(scale.cpus),
+            numa: None,
+            be_dir: None,
             odd_memory: 0,
             stat_trouble: None,
+            cpus_trouble: None,
             meminfo_trouble: None,
         }
+    }
+
+    /// Samples hold the use of each NUMA node, too.
+    #[must_use]
+    pub fn with_numa(self, numa: NumaUse) -> Self {
+        Self { numa: Some(numa), ..self }
+    }
+
+    /// Samples hold the CPU time of the best-effort directory, too.
+    #[must_use]
+    pub fn with_best_effort(self, dir: CgroupDir) -> Self {
+        Self { be_dir: Some(dir), ..self }
     }
 
     /// One full sample. `now` is the time right before the call (`CLOCK_MONOTONIC`): the sample is the first
@@ -74,16 +95,18 @@ impl Collector {
         now: Nanos,
     ) -> Usage {
         cpu_time.sample();
-        let node_cpu = self.node_cpu(now);
+        let (node_cpu, ticks) = self.node_cpu(now);
         let info = known(self.proc.meminfo(), &mut self.meminfo_trouble);
         self.groups.follow(pods, host_apps);
+        let whole = WholeNode { at: now, cpu: node_cpu, meminfo: info.as_ref() };
         Usage {
             at: now,
             node_cpu,
+            numa: self.numa.as_mut().map(|numa| numa.sample(whole, ticks)).unwrap_or_default(),
+            be_cpu_time: self.be_dir.as_ref().and_then(|dir| cpu_time.reading(dir)),
             node_memory: info.and_then(|info| self.node_memory(&info)),
             node_memory_with_page_cache: info.filter(has_free).map(|info| info.used_with_page_cache()),
             groups: self.groups.tick(cpu_time, now),
-            ..Usage::default()
         }
     }
 
@@ -112,12 +135,20 @@ impl Collector {
         self.stat_trouble.as_deref().or(self.meminfo_trouble.as_deref())
     }
 
-    /// Use of all CPUs since the last tick, collection.md 6.2.
-    fn node_cpu(&mut self, now: Nanos) -> Option<NanoCpu> {
-        let ticks = known(self.proc.total_ticks(), &mut self.stat_trouble)?;
-        let reading = Reading { at: now, total: Nanos(ticks.saturating_mul(self.scale.jiffy.0)) };
-        let last = self.node.replace(reading)?;
-        rate::between(last, reading, self.scale.cpus)
+    /// Use of all CPUs since the last tick, collection.md 6.2, and the ticks of each where they are needed: from
+    /// one reading of the file.
+    fn node_cpu(&mut self, now: Nanos) -> (Option<NanoCpu>, Option<BTreeMap<u32, u64>>) {
+        let per_cpu = self.numa.as_ref().is_some_and(NumaUse::needs_ticks);
+        let read = if per_cpu {
+            self.proc.all_ticks().map(|(total, each)| (total, Some(each)))
+        } else {
+            self.proc.total_ticks().map(|total| (total, None))
+        };
+        let Some((total, each)) = known(read, &mut self.stat_trouble) else { return (None, None) };
+        let reading = Reading { at: now, total: Nanos(total.saturating_mul(self.scale.jiffy.0)) };
+        let last = self.node.replace(reading);
+        let usage = last.and_then(|last| rate::between(last, reading, self.scale.cpus));
+        (usage, each.and_then(|each| known(each, &mut self.cpus_trouble)))
     }
 
     /// Memory in use on the node without page cache, collection.md 6.2.

@@ -1,6 +1,7 @@
 //! Procfs, sysfs and cgroup files -> samples of usage; inotify where there is no eBPF.
 
 pub mod be_files;
+pub mod be_round;
 pub mod cgroup_watch;
 pub mod cold_memory;
 pub mod collect;
@@ -19,6 +20,7 @@ pub mod procfs;
 mod rate;
 pub mod resctrl_use;
 pub mod rounds;
+pub mod system_round;
 #[cfg(test)]
 mod testing;
 pub mod tree_scan;

@@ -178,24 +178,27 @@ fn memory_used(info: &Meminfo) -> Option<Bytes> {
 mod tests {
     use std::fs;
 
+    use serde_json::json;
+
     use super::*;
-    use crate::host::roots::Roots;
-    use crate::node::procfs::ProcReader;
+    use crate::host::machines::Machine;
+    use crate::node::procfs::per_cpu_ticks;
 
     const S: u64 = 1_000_000_000;
     const JIFFY: Nanos = Nanos(10_000_000);
 
-    fn shape(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
-    }
-
-    /// The machine of a fixture, its facts published.
-    fn numa_use(shape: &Path) -> NumaUse {
-        let roots = Roots { proc: shape.join("proc"), sys: shape.join("sys"), ..Roots::host() };
+    /// The use of a recorded machine, its facts published.
+    fn numa_use(machine: &Machine) -> NumaUse {
+        let roots = machine.roots();
         let (cpus, numa) = (Published::default(), Published::default());
         cpus.set(NodeCpuInfo::read(&roots).unwrap());
         numa.set(NodeNumaInfo::read(&roots).unwrap());
         NumaUse::new(&roots.sys, JIFFY, cpus, numa)
+    }
+
+    /// Ticks of each CPU, now or a second later.
+    fn ticks(machine: &Machine, file: &str) -> BTreeMap<u32, u64> {
+        per_cpu_ticks(&fs::read_to_string(machine.path.join("proc").join(file)).unwrap()).unwrap()
     }
 
     fn whole(at: u64, meminfo: &Meminfo) -> WholeNode<'_> {
@@ -203,33 +206,37 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_have_the_numbers_beside_the_fixture_and_cpu_from_the_second_sample_on() {
-        let shape = shape("two-sockets-smt");
-        let expected = fs::read_to_string(shape.join("expected.json")).unwrap();
-        let expected: serde_json::Value = serde_json::from_str(&expected).unwrap();
-        let mut usage = numa_use(&shape);
-        assert!(usage.needs_ticks());
-        let mut proc = ProcReader::new(&shape.join("proc"));
-        let ticks = proc.per_cpu_ticks().unwrap();
-        let meminfo = proc.meminfo().unwrap();
-        let first = usage.sample(whole(0, &meminfo), Some(ticks.clone()));
-        for (node, figures) in &first {
-            let memory = figures.memory.map(|memory| memory.0);
-            assert_eq!(memory, expected["numa"][node.to_string()].as_u64(), "node {node}");
-            assert_eq!(figures.cpu, None);
+    fn each_machine_has_the_numbers_beside_it_and_cpu_from_the_second_sample_on() {
+        for machine in Machine::all() {
+            let mut usage = numa_use(&machine);
+            if !usage.needs_ticks() {
+                continue;
+            }
+            let (meminfo, expected) = (Meminfo::default(), &machine.expected);
+            let first = usage.sample(whole(0, &meminfo), Some(ticks(&machine, "stat")));
+            assert!(first.values().all(|figures| figures.cpu.is_none()));
+            let second = usage.sample(whole(S, &meminfo), Some(ticks(&machine, "stat.1s-later")));
+            let name = machine.path.display();
+            assert_eq!(
+                json!(second.len()),
+                json!(expected["numaMemoryKiB"].as_object().unwrap().len()),
+                "{name}"
+            );
+            for (node, figures) in &second {
+                let memory = figures.memory.map(|memory| memory.0 / 1024);
+                assert_eq!(json!(memory), expected["numaMemoryKiB"][node.to_string()], "{name} node {node}");
+                let milli = figures.cpu.map(|cpu| cpu.milli().0);
+                let wanted = expected["milliCpuOverOneSecond"]["numa"].get(node.to_string());
+                assert_eq!(json!(milli), json!(wanted), "{name} node {node}");
+            }
+            let third = usage.sample(whole(2 * S, &meminfo), None);
+            assert!(third[&0].cpu.is_none() && third[&0].memory.is_some(), "the ticks could not be read");
         }
-        assert_eq!(first.len(), 2);
-        // Each CPU runs for 10 ms more; four are on each node.
-        let later = ticks.iter().map(|(cpu, ticks)| (*cpu, ticks + 1)).collect();
-        let second = usage.sample(whole(S, &meminfo), Some(later));
-        assert_eq!([second[&0].cpu, second[&1].cpu], [Some(NanoCpu(40_000_000)); 2]);
-        let third = usage.sample(whole(2 * S, &meminfo), None);
-        assert!(third[&0].cpu.is_none() && third[&0].memory.is_some(), "the ticks could not be read");
     }
 
     #[test]
     fn a_single_node_has_the_figures_of_the_machine_without_reading_a_file() {
-        let mut usage = numa_use(&shape("smt-off"));
+        let mut usage = numa_use(&Machine::named("smt-off"));
         usage.devices = "/nonexistent".into();
         assert!(!usage.needs_ticks());
         let meminfo = Meminfo::parse(
@@ -242,31 +249,17 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_memory_alone_has_no_cpu_figure() {
-        let shape = shape("memory-only-node");
-        let mut usage = numa_use(&shape);
-        let mut proc = ProcReader::new(&shape.join("proc"));
-        let ticks = proc.per_cpu_ticks().unwrap();
-        let meminfo = proc.meminfo().unwrap();
-        usage.sample(whole(0, &meminfo), Some(ticks.clone()));
-        let figures = usage.sample(whole(S, &meminfo), Some(ticks));
-        let with_cpu: Vec<_> = figures.values().map(|figures| figures.cpu.is_some()).collect();
-        assert_eq!(with_cpu, [true, false]);
-        assert!(figures.values().all(|figures| figures.memory.is_some()));
-    }
-
-    #[test]
     fn before_the_facts_are_known_and_without_numa_there_are_no_figures() {
         let meminfo = Meminfo::parse("MemTotal: 5 kB");
         let mut usage = NumaUse::new(Path::new("/sys"), JIFFY, Published::default(), Published::default());
         assert!(!usage.needs_ticks() && usage.sample(whole(0, &meminfo), None).is_empty());
-        let mut usage = numa_use(&shape("no-numa-no-l3"));
+        let mut usage = numa_use(&Machine::named("no-numa-no-l3"));
         assert!(usage.sample(whole(0, &meminfo), None).is_empty());
     }
 
     #[test]
     fn a_node_that_is_taken_out_or_unreadable_keeps_its_cpu_figure_alone() {
-        let mut usage = numa_use(&shape("two-sockets-smt"));
+        let mut usage = numa_use(&Machine::named("two-sockets-smt"));
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("node1/meminfo")).unwrap();
         usage.devices = root.path().into();

@@ -2,7 +2,7 @@
 //! reads the files is `node::be_files`.
 
 use super::pods::{ContainerKind, PodTable};
-use super::usage::GroupCpuTime;
+use super::usage::CpuReading;
 use crate::api::keys;
 use crate::api::qos::QosClass;
 use crate::units::{CfsQuota, MilliCpu, Nanos};
@@ -14,8 +14,8 @@ pub struct BeResources {
     pub at: Nanos,
     /// What cpusets and quota leave; `None` where there is no BE directory.
     pub real_limit: Option<MilliCpu>,
-    /// Batch CPU that pods of raw class BE ask for.
-    pub request: MilliCpu,
+    /// Batch CPU that pods of raw class BE ask for; `None` before a source of pods has delivered.
+    pub request: Option<MilliCpu>,
     /// What the BE directory used; 0 in the first round.
     pub usage: Option<MilliCpu>,
 }
@@ -54,7 +54,7 @@ pub fn request(pods: &PodTable) -> MilliCpu {
 /// The use of best effort between two samples of the BE directory's CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BeUse {
-    last: Option<(Nanos, GroupCpuTime)>,
+    last: Option<(Nanos, CpuReading)>,
 }
 
 impl BeUse {
@@ -63,14 +63,14 @@ impl BeUse {
     ///
     /// `None` if the directory is not there or is another one than before, if less than a millisecond passed, or
     /// if time or counter went back (collection.md 15 row 5).
-    pub fn sample(&mut self, at: Nanos, now: Option<GroupCpuTime>) -> Option<MilliCpu> {
+    pub fn sample(&mut self, at: Nanos, now: Option<CpuReading>) -> Option<MilliCpu> {
         let Some((before, last)) = self.last else {
             self.last = now.map(|now| (at, now));
             return now.map(|_| MilliCpu(0));
         };
         let now = now?;
         self.last = Some((at, now));
-        if now.id != last.id {
+        if now.identity != last.identity {
             return None;
         }
         let elapsed_ms = at.0.checked_sub(before.0)? / MILLISECOND;
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(request(&table(&[odd])), MilliCpu(2));
     }
 
-    fn time(id: u64, total: u64) -> Option<GroupCpuTime> {
-        Some(GroupCpuTime { id: Some(id), total: Nanos(total) })
+    fn time(id: u64, total: u64) -> Option<CpuReading> {
+        Some(CpuReading { identity: Some(id), total: Nanos(total), born: None })
     }
 
     const S: u64 = 1_000_000_000;
@@ -185,7 +185,7 @@ mod tests {
         fn nothing_panics_and_no_use_is_negative(rounds: Vec<(u64, Option<(u64, u64)>)>, q: i64, p: i64, n: usize) {
             let mut be = BeUse::default();
             for (at, now) in rounds {
-                let now = now.map(|(id, total)| GroupCpuTime { id: Some(id % 2), total: Nanos(total) });
+                let now = now.map(|(id, total)| CpuReading { identity: Some(id % 2), total: Nanos(total), born: None });
                 prop_assert!(be.sample(Nanos(at), now).is_none_or(|usage| usage.0 >= 0));
             }
             prop_assert!(real_limit(n, quota(q, p)).0 >= 0);

@@ -67,15 +67,6 @@ impl GroupUsage {
     }
 }
 
-/// CPU time that a cgroup and all beneath it used since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupCpuTime {
-    /// Which cgroup it was, where the source knows; another one under the same path starts anew.
-    pub id: Option<u64>,
-    /// The time.
-    pub total: Nanos,
-}
-
 /// Use of one NUMA node, collection.md 6.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaUsage {
@@ -99,7 +90,7 @@ pub struct Usage {
     /// By NUMA node; empty where the nodes are not known.
     pub numa: BTreeMap<u32, NumaUsage>,
     /// CPU time of the best-effort directory; `None` where there is none.
-    pub be_cpu_time: Option<GroupCpuTime>,
+    pub be_cpu_time: Option<CpuReading>,
     /// Pods, containers and host applications.
     pub groups: PerGroup<GroupUsage>,
 }

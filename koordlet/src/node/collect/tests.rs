@@ -1,10 +1,16 @@
 use std::collections::HashMap;
 use std::fs;
 
+use serde_json::json;
+
 use super::*;
 use crate::api::pod::Pod;
 use crate::api::qos::KubeQos;
 use crate::cgroup::path::CgroupDir;
+use crate::host::machines::Machine;
+use crate::host::numa::NodeNumaInfo;
+use crate::host::topology::NodeCpuInfo;
+use crate::state::facts::Facts;
 use crate::state::groups::GroupKind;
 use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 use crate::state::usage::{CpuReading, GroupUsage};
@@ -262,4 +268,33 @@ fn a_look_covers_200_ms_and_leaves_the_tick_alone() {
     assert_eq!(pod_cpu(&host.look(400), "a"), None, "another group");
     host.group("kubepods/poda", 7, 300);
     assert_eq!(pod_cpu(&host.tick(1000), "a"), cpu(300));
+}
+
+#[test]
+fn a_sample_tells_node_numa_nodes_and_best_effort_of_one_moment() {
+    let mut host = Host::new();
+    let machine = Machine::named("two-sockets-smt");
+    let (roots, facts) = (machine.roots(), Facts::default());
+    facts.cpus.set(NodeCpuInfo::read(&roots).unwrap());
+    facts.numa.set(NodeNumaInfo::read(&roots).unwrap());
+    let scale = Scale { jiffy: Nanos(10 * MS), cpus: 8 };
+    let numa = NumaUse::new(&roots.sys, scale.jiffy, facts.cpus, facts.numa);
+    let be_dir = CgroupDir::new("kubepods/besteffort").unwrap();
+    host.collector = Collector::new(host.root.path(), scale).with_numa(numa).with_best_effort(be_dir);
+    let stat = |file: &str| fs::read_to_string(roots.proc.join(file)).unwrap();
+    host.put("stat", &stat("stat"));
+    assert_eq!(host.tick(0).be_cpu_time, None, "no such directory");
+    host.group("kubepods/besteffort", 7, 250);
+    host.put("stat", &stat("stat.1s-later"));
+    let usage = host.tick(1000);
+    assert_eq!(usage.be_cpu_time.unwrap().total, Nanos(250 * MS));
+    let milli = |cpu: Option<NanoCpu>| cpu.map(|cpu| cpu.milli().0);
+    let numa: BTreeMap<_, _> = usage.numa.iter().map(|(node, use_)| (node, milli(use_.cpu))).collect();
+    let got = json!({"node": milli(usage.node_cpu), "numa": numa});
+    assert_eq!(got, machine.expected["milliCpuOverOneSecond"]);
+    // One CPU's line is broken: the node's figure stays.
+    host.put("stat", &stat("stat.1s-later").replace("cpu3 155", "cpu3 x"));
+    let usage = host.tick(2000);
+    assert_eq!(usage.node_cpu, cpu(0));
+    assert!(usage.numa.values().all(|figures| figures.cpu.is_none() && figures.memory.is_some()));
 }
