@@ -39,7 +39,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let members = vec((0..MEMBERS, -5_000_000..5_000_000), 1..5);
     let step = prop_oneof![
-        6 => (-8_i64..6, 0..METRICS.len(), members.clone()).prop_map(|(t, m, s)| Step::Append(t, m, s)),
+        6 => (-14_i64..6, 0..METRICS.len(), members.clone()).prop_map(|(t, m, s)| Step::Append(t, m, s)),
         6 => (1_i64..3, 0..METRICS.len(), members).prop_map(|(t, m, s)| Step::Append(t, m, s)),
         5 => (0..METRICS.len(), proptest::option::of(0..MEMBERS), 0_u64..40, 0_u64..40)
             .prop_map(|(m, who, from, to)| Step::Query(m, who, from, to)),
