@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use kit::{Class, Driver, Tree};
-use koordlet::api::pod::Pod;
-use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
-use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::resource::Controller;
 use koordlet::host::offers::State;
 use koordlet::host::online::online_cpus;
@@ -19,7 +16,7 @@ use koordlet::node::perf_group::PerfEvent;
 use koordlet::node::rounds::Collect as _;
 use koordlet::state::facts::Facts;
 use koordlet::state::hub::hub;
-use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use koordlet::state::pods::PodTable;
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
 use koordlet::units::Nanos;
@@ -76,25 +73,9 @@ pub(crate) fn round() -> Result<Vec<Row>> {
 fn containers(tree: &Tree, layout: &Layout) -> Result<PodTable> {
     let root = layout.hierarchy_root(Controller::PerfEvent).context("no hierarchy has perf_event")?;
     let pod = format!("{}/pod1", tree.class_dir(Class::Burstable));
-    let container = |number: usize| -> Result<ContainerEntry> {
-        let dir = format!("{pod}/c{number}");
-        std::fs::create_dir_all(root.join(&dir))?;
-        Ok(ContainerEntry {
-            name: format!("c{number}"),
-            kind: ContainerKind::App,
-            index: number,
-            id: Some(format!("containerd://c{number}")),
-            dir: Some(CgroupDir::new(&dir)?),
-        })
-    };
-    let entry = PodEntry {
-        pod: Pod::default().into(),
-        uid: "1".into(),
-        kube_qos: KubeQos::Burstable,
-        qos: None,
-        dir: CgroupDir::new(&pod)?,
-        containers: (0..CONTAINERS).map(container).collect::<Result<_>>()?,
-        hooks_live: false,
-    };
-    Ok(PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true })
+    let names: Vec<String> = (0..CONTAINERS).map(|number| format!("c{number}")).collect();
+    for name in &names {
+        std::fs::create_dir_all(root.join(&pod).join(name))?;
+    }
+    kit::one_pod(&pod, &names)
 }

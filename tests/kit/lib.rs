@@ -22,6 +22,7 @@
 
 pub mod agent;
 pub mod binary;
+pub mod entry;
 pub mod hierarchy;
 pub mod http;
 pub mod latency;
@@ -35,6 +36,7 @@ pub mod tree;
 pub mod wait;
 
 pub use agent::{Agent, RunningAgent};
+pub use entry::one_pod;
 pub use hierarchy::{Controller, Hierarchies};
 pub use load::{Load, Work};
 pub use manifest::{ContainerSpec, Manifests, NodeManifest, NodeSloManifest, PodManifest};

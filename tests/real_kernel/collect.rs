@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kit::{Class, Controller, Driver, Tree, need, offers};
-use koordlet::api::pod::Pod;
-use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
-use koordlet::cgroup::path::CgroupDir;
 use koordlet::ebpf::sensors::file_cpu_time;
 use koordlet::host::roots::Roots;
 use koordlet::node::collect::{Collector, Scale};
@@ -17,7 +14,7 @@ use koordlet::node::group_files::GroupFiles;
 use koordlet::node::history::History;
 use koordlet::state::facts::Facts;
 use koordlet::state::groups::GroupKind;
-use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use koordlet::state::pods::PodTable;
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
 use koordlet::state::usage::{CpuTime, NanoCpu, Usage};
@@ -43,22 +40,7 @@ impl Sampled {
         let tree = Tree::with_driver(Driver::Cgroupfs)?;
         let pod = format!("{}/pod1", tree.class_dir(Class::Burstable));
         let container = format!("{pod}/c1");
-        let entry = PodEntry {
-            pod: Pod::default().into(),
-            uid: "1".into(),
-            kube_qos: KubeQos::Burstable,
-            qos: None,
-            dir: CgroupDir::new(&pod)?,
-            containers: vec![ContainerEntry {
-                name: "c1".into(),
-                kind: ContainerKind::App,
-                index: 0,
-                id: Some(ID.into()),
-                dir: Some(CgroupDir::new(&container)?),
-            }],
-            hooks_live: false,
-        };
-        let pods = PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true }.into();
+        let pods = kit::one_pod(&pod, &["c1".to_owned()])?.into();
         let roots = Roots::host();
         let layout = Arc::new(Layout::detect(&roots)?);
         let cpu_time = file_cpu_time(&layout);

@@ -95,16 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Machine M of collection.md 17, row 56: node = socket = 4 cores of 2 threads, core = cpu mod 8.
-    fn machine() -> Vec<CpuInfo> {
-        (0..16)
-            .map(|cpu| {
-                let node = u32::from(cpu % 8 >= 4);
-                CpuInfo { cpu, core: cpu % 8, socket: node, node }
-            })
-            .collect()
-    }
+    use crate::state::topology::machine;
 
     #[test]
     fn reserved_cpus_fill_sockets_then_nodes_then_cores() {

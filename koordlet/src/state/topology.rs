@@ -159,6 +159,16 @@ impl Topology {
     }
 }
 
+/// Machine M of collection.md 17: node = socket = 4 cores of 2 threads, core = cpu mod 8.
+#[cfg(test)]
+pub(super) fn machine() -> Vec<CpuInfo> {
+    let cpu = |cpu| {
+        let node = u32::from(cpu % 8 >= 4);
+        CpuInfo { cpu, core: cpu % 8, socket: node, node }
+    };
+    (0..16).map(cpu).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,16 +177,6 @@ mod tests {
     use crate::api::qos::KubeQos;
     use crate::cgroup::path::CgroupDir;
     use crate::state::pods::PodEntry;
-
-    /// Machine M of collection.md 17: node = socket, core = cpu mod 8.
-    fn machine() -> Vec<CpuInfo> {
-        (0..16)
-            .map(|cpu| {
-                let node = u32::from(cpu % 8 >= 4);
-                CpuInfo { cpu, core: cpu % 8, socket: node, node }
-            })
-            .collect()
-    }
 
     fn set(text: &str) -> CpuSet {
         text.parse().unwrap()

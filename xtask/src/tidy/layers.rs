@@ -84,15 +84,8 @@ pub(super) fn purity(sources: &Sources) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::sources;
     use super::*;
-
-    fn source(path: &str, text: &str) -> Source {
-        Source { path: path.into(), text: text.into() }
-    }
-
-    fn sources(path: &str, text: &str) -> Sources {
-        Sources { files: vec![source(path, text)], manifests: vec![], top: vec![], readme: String::new() }
-    }
 
     #[test]
     fn an_import_upwards_is_found() {

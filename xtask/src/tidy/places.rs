@@ -99,12 +99,8 @@ fn has_word(code: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::sources;
     use super::*;
-
-    fn sources(path: &str, text: &str) -> Sources {
-        let files = vec![Source { path: path.into(), text: text.into() }];
-        Sources { files, manifests: vec![], top: vec![], readme: String::new() }
-    }
 
     #[test]
     fn unsafe_outside_of_its_places_is_found() {

@@ -42,12 +42,13 @@ fn verbs_after<'a>(line: &'a str, prefix: &str) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sources::sources;
     use super::*;
 
     #[test]
     fn a_command_that_does_not_exist_is_found() {
         let readme = "Run `cargo xtask test` and `cargo xtask nothing`, then `koordlet --help`.";
-        let all = Sources { files: vec![], manifests: vec![], top: vec![], readme: readme.into() };
+        let all = Sources { readme: readme.into(), ..sources("a.rs", "") };
         assert_eq!(commands(&all).len(), 1);
     }
 }

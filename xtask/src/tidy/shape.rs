@@ -77,13 +77,8 @@ pub(super) fn top_level(sources: &Sources) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sources::Source;
+    use super::super::sources::sources;
     use super::*;
-
-    fn sources(path: &str, text: &str) -> Sources {
-        let files = vec![Source { path: path.into(), text: text.into() }];
-        Sources { files, manifests: vec![], top: vec![], readme: String::new() }
-    }
 
     #[test]
     fn names_lengths_and_headers_are_checked() {

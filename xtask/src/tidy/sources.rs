@@ -116,6 +116,13 @@ fn without_comment(line: &str) -> &str {
     line.match_indices("//").find(|(at, _)| !line[..*at].ends_with(':')).map_or(line, |(at, _)| &line[..at])
 }
 
+/// A project of one file, for tests of the rules.
+#[cfg(test)]
+pub(super) fn sources(path: &str, text: &str) -> Sources {
+    let files = vec![Source { path: path.into(), text: text.into() }];
+    Sources { files, manifests: vec![], top: vec![], readme: String::new() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
