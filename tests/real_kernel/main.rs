@@ -6,6 +6,7 @@
 mod audit;
 mod births;
 mod cgroup_values;
+mod churn;
 mod collect;
 mod crash;
 mod doctor;
@@ -17,6 +18,7 @@ mod executor_ledger;
 mod executor_rig;
 mod executor_writes;
 mod fallback;
+mod group_use;
 mod inspect_node;
 mod kit_works;
 mod node_usage;
