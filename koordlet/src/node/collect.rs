@@ -140,7 +140,7 @@ impl Collector {
     fn node_cpu(&mut self, now: Nanos) -> (Option<NanoCpu>, Option<BTreeMap<u32, u64>>) {
         let per_cpu = self.numa.as_ref().is_some_and(NumaUse::needs_ticks);
         let read = if per_cpu {
-            self.proc.all_ticks().map(|(total, each)| (total, Some(each)))
+            self.proc.all_ticks().map(|ticks| (ticks.node, Some(ticks.cpus)))
         } else {
             self.proc.total_ticks().map(|total| (total, None))
         };

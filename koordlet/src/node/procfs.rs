@@ -105,6 +105,15 @@ pub fn numa_cpu(
     ticks.into_iter().filter_map(|(node, ticks)| Some((node, NanoCpu::over(used(ticks), elapsed)?))).collect()
 }
 
+/// Ticks of one moment.
+#[derive(Debug)]
+pub struct AllTicks {
+    /// Of the whole node.
+    pub node: u64,
+    /// Of each CPU; they may be unusable where the node's are not.
+    pub cpus: Result<BTreeMap<u32, u64>, ProcError>,
+}
+
 /// Reads the node's files again and again into one buffer.
 #[derive(Debug)]
 pub struct ProcReader {
@@ -131,12 +140,12 @@ impl ProcReader {
         per_cpu_ticks(text).map_err(|source| ProcError::Parse { path: self.stat.clone(), source })
     }
 
-    /// Ticks of the whole node, and of each CPU at the same moment. Those of a CPU may be unusable where those of
-    /// the node are not.
-    pub fn all_ticks(&mut self) -> Result<(u64, Result<BTreeMap<u32, u64>, ProcError>), ProcError> {
+    /// Ticks of the whole node, and of each CPU at the same moment.
+    pub fn all_ticks(&mut self) -> Result<AllTicks, ProcError> {
         let text = read(&self.stat, &mut self.buffer)?;
         let unusable = |source| ProcError::Parse { path: self.stat.clone(), source };
-        Ok((total_ticks(text).map_err(unusable)?, per_cpu_ticks(text).map_err(unusable)))
+        let node = total_ticks(text).map_err(unusable)?;
+        Ok(AllTicks { node, cpus: per_cpu_ticks(text).map_err(unusable) })
     }
 
     /// Memory of the whole node.
