@@ -4,6 +4,7 @@
 //! announced as `SKIPPED: reason`.
 
 mod audit;
+mod be_limits;
 mod births;
 mod cgroup_values;
 mod churn;

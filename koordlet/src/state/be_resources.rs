@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(request(&table(&[odd])), MilliCpu(2));
     }
 
-    fn time(id: u64, total: u64) -> Option<CpuReading> {
-        Some(CpuReading { identity: Some(id), total: Nanos(total), born: None })
+    fn time(id: u64, total: u64) -> CpuReading {
+        CpuReading { identity: Some(id), total: Nanos(total), born: None }
     }
 
     const S: u64 = 1_000_000_000;
@@ -162,22 +162,26 @@ mod tests {
             [(1_234_567_890, 1003, 1230), (2_500_999_999, 1000, 2500), (2_500_999_999, 1007, 2482)]
         {
             let mut be = BeUse::default();
-            assert_eq!(be.sample(Nanos(S), time(1, 5)), Some(MilliCpu(0)), "first round");
+            assert_eq!(be.sample(Nanos(S), Some(time(1, 5))), Some(MilliCpu(0)), "first round");
             let at = Nanos(S + elapsed_ms * MILLISECOND);
-            assert_eq!(be.sample(at, time(1, 5 + used)), Some(MilliCpu(usage)), "{used} in {elapsed_ms} ms");
+            assert_eq!(
+                be.sample(at, Some(time(1, 5 + used))),
+                Some(MilliCpu(usage)),
+                "{used} in {elapsed_ms} ms"
+            );
         }
     }
 
     #[test]
     fn a_counter_or_time_that_went_back_and_another_directory_give_no_figure() {
         let mut be = BeUse::default();
-        be.sample(Nanos(S), time(1, 9));
+        be.sample(Nanos(S), Some(time(1, 9)));
         for (at, now) in [(2 * S, time(1, 3)), (2 * S, time(1, 4)), (S, time(1, 5)), (3 * S, time(2, S))] {
-            assert_eq!(be.sample(Nanos(at), now), None, "at {at}: {now:?}");
+            assert_eq!(be.sample(Nanos(at), Some(now)), None, "at {at}: {now:?}");
         }
-        assert_eq!(be.sample(Nanos(4 * S), time(2, 2 * S)), Some(MilliCpu(1000)));
+        assert_eq!(be.sample(Nanos(4 * S), Some(time(2, 2 * S))), Some(MilliCpu(1000)));
         assert_eq!(be.sample(Nanos(5 * S), None), None, "no directory");
-        assert_eq!(be.sample(Nanos(6 * S), time(2, 3 * S)), Some(MilliCpu(500)), "of two seconds");
+        assert_eq!(be.sample(Nanos(6 * S), Some(time(2, 3 * S))), Some(MilliCpu(500)), "of two seconds");
     }
 
     proptest! {
