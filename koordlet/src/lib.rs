@@ -16,6 +16,7 @@ pub mod ebpf;
 pub mod error_chain;
 pub mod executor;
 pub mod host;
+pub mod kube;
 pub mod manifests;
 pub mod node;
 pub mod report;

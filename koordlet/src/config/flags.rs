@@ -5,6 +5,7 @@ use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Parser, Subcommand};
 
 use super::audit::AuditFlags;
 use super::collect::CollectFlags;
+use super::kube::KubeFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 
 /// Flags that the agent uses, the same for every verb.
@@ -76,6 +77,9 @@ pub struct Flags {
           default_value = "false", default_missing_value = "true")]
     pub restore_on_exit: String,
 
+    /// API server.
+    #[command(flatten)]
+    pub kube: KubeFlags,
     /// Collectors.
     #[command(flatten)]
     pub collect: CollectFlags,

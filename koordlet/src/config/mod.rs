@@ -9,6 +9,7 @@ pub mod collect;
 pub mod duration;
 pub mod flags;
 pub mod gates;
+pub mod kube;
 mod mistakes;
 pub mod reference;
 pub mod resolve;

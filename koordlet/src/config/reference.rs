@@ -61,7 +61,6 @@ use Kind::{Bool, Duration, Float, Int, Text};
 /// Flags that are accepted and have no effect yet, by name.
 pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("configmap-name", Text, "koordlet-config"),
-    flag("configmap-namespace", Text, "koordinator-system"),
     flag("containerd-endpoint", Text, ""),
     flag("cpu-evict-cool-time-seconds", Int, "20"),
     flag("cpu-evict-interval-seconds", Int, "1"),
@@ -74,9 +73,6 @@ pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("enable-pod-taskids", Bool, "false"),
     flag("enable-pprof", Bool, "false"),
     flag("hami-core-library-directory-path", Text, "/usr/local/vgpu/libvgpu.so"),
-    flag("kube-api-burst", Int, "30"),
-    flag("kube-api-qps", Float, "20"),
-    flag("kubeconfig", Text, ""),
     flag("kubelet-insecure-tls", Bool, "false"),
     flag("kubelet-preferred-address-type", Text, "InternalIP"),
     flag("kubelet-read-only-port", Int, "10255"),

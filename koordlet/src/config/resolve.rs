@@ -10,7 +10,7 @@ use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
-use super::{audit, collect};
+use super::{audit, collect, kube};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
 
@@ -118,6 +118,7 @@ fn resolve_config(
 
     let known = gates.clone().unwrap_or_default();
     let collect = collect::resolve(&flags.collect, &known, mistakes, &mut notices);
+    let kube = kube::resolve(&flags.kube, mistakes);
     let audit = audit::resolve(&flags.audit, &known, mistakes, &mut notices);
 
     Some(Config {
@@ -133,6 +134,7 @@ fn resolve_config(
         gates: gates?,
         ebpf: ebpf?,
         cpu_usage_source: source?,
+        kube: kube?,
         collect: collect?,
         audit: audit?,
         cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::audit::AuditSettings;
 use super::collect::CollectSettings;
 use super::gates::Gates;
+use super::kube::KubeSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -104,6 +105,8 @@ pub struct Config {
     pub ebpf: EbpfMode,
     /// Where CPU use comes from when eBPF is on.
     pub cpu_usage_source: CpuUsageSource,
+    /// How the API server is reached.
+    pub kube: KubeSettings,
     /// What is collected, and how often.
     pub collect: CollectSettings,
     /// What is audited.

@@ -11,6 +11,7 @@ const FOOT: &[&str] = &["api", "cgroup", "cpuset", "error_chain", "host", "sys",
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ebpf", &["config", "node", "state"]),
     ("node", &["ebpf", "state"]),
+    ("kube", &["config", "ebpf", "state"]),
     ("manifests", &["state"]),
     ("state", &["ebpf", "manifests"]),
     ("rules", &["claims", "state"]),
