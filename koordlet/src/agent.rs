@@ -147,6 +147,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let rounds = collectors::start(&config, &surroundings);
     let follower = collectors::follow(&config, &surroundings);
     metrics.add_rounds(&rounds);
+    if let Some(follower) = &follower {
+        metrics.add_follower(follower.stats());
+    }
 
     let senses = Senses {
         events: sensors.events,

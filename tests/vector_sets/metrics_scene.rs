@@ -64,6 +64,7 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     metrics.add_audit(Arc::default());
     let rounds = one_round();
     metrics.add_rounds(&rounds);
+    metrics.add_follower(Arc::default());
     write_snapshots(&writers);
     write_facts(&facts);
     let internal = parse(&metrics.page(format, Scope::Internal), "internal");

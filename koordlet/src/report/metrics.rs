@@ -24,12 +24,14 @@ pub use self::exposition::{Exposition, Format, Scope, Series};
 pub use self::families::Family;
 pub use self::parts::Part;
 use self::parts::PartTimes;
-use self::sensors::SensorSeries;
+use self::sensors::{CgroupEventCounts, SensorSeries};
 pub use self::table::markdown;
 use super::audit::stats::AuditStats;
+use crate::ebpf::events::CgroupEvent;
 use crate::ebpf::load::EMBEDDED;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
+use crate::node::follower::FollowerStats;
 use crate::node::rounds::{RoundStats, Rounds};
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
@@ -60,9 +62,11 @@ pub struct Metrics {
     suppressed: Mutex<Option<Suppressed>>,
     slo_refused: AtomicU64,
     parts: PartTimes,
+    cgroup_events: CgroupEventCounts,
     executor: OnceLock<Arc<ExecutorStats>>,
     sensors: OnceLock<SensorSeries>,
     rounds: OnceLock<Vec<(&'static str, Arc<RoundStats>)>>,
+    follower: OnceLock<Arc<FollowerStats>>,
     series: OnceLock<SharedSeries>,
     audit: OnceLock<Arc<AuditStats>>,
     sources: RwLock<Vec<Source>>,
@@ -91,9 +95,11 @@ impl Metrics {
             suppressed: Mutex::default(),
             slo_refused: AtomicU64::new(0),
             parts: PartTimes::default(),
+            cgroup_events: CgroupEventCounts::default(),
             executor: OnceLock::new(),
             sensors: OnceLock::new(),
             rounds: OnceLock::new(),
+            follower: OnceLock::new(),
             series: OnceLock::new(),
             audit: OnceLock::new(),
             sources: RwLock::default(),
@@ -118,6 +124,11 @@ impl Metrics {
     /// Adds the series of the collectors that run; once.
     pub fn add_rounds(&self, rounds: &Rounds) {
         drop(self.rounds.set(rounds.stats().to_vec()));
+    }
+
+    /// Adds the series of what follows each sample of use; once.
+    pub fn add_follower(&self, stats: Arc<FollowerStats>) {
+        drop(self.follower.set(stats));
     }
 
     /// Adds the series of the metric cache; once.
@@ -146,6 +157,11 @@ impl Metrics {
         self.parts.note(part, took);
     }
 
+    /// The kernel told of a cgroup.
+    pub fn cgroup_event(&self, event: &CgroupEvent) {
+        self.cgroup_events.note(event);
+    }
+
     /// Facts of the machine were read, or could not be.
     pub fn node_facts_read<T, E>(&self, facts: NodeFacts, outcome: &Result<T, E>) {
         let stats = match facts {
@@ -170,8 +186,12 @@ impl Metrics {
         if let Some(sensors) = self.sensors.get() {
             sensors.show(&mut page);
         }
-        if let Some(rounds) = self.rounds.get() {
-            parts::show_rounds(&mut page, rounds);
+        let follower = self.follower.get();
+        let steps = follower.map(|follower| &*follower.steps).unwrap_or_default();
+        parts::show_rounds(&mut page, self.rounds.get().map_or(&[], Vec::as_slice), steps);
+        if let Some(follower) = follower {
+            let missed = follower.missed.load(Ordering::Relaxed);
+            page.family(Family::CollectorMissedSamples, |series| series.count(&[], missed));
         }
         if let Some(series) = self.series.get() {
             parts::show_series(&mut page, &series.stats());
@@ -207,6 +227,7 @@ impl Metrics {
         }
         let refused = self.slo_refused.load(Ordering::Relaxed);
         page.family(Family::NodeSloRefusedFields, |series| series.count(&[], refused));
+        self.cgroup_events.show(page);
         self.parts.show(page);
     }
 }

@@ -196,6 +196,8 @@ families! {
         "Rounds of the collectors that have a pace of their own";
     CollectorSeconds "collector_seconds_total" Counter Internal Own "seconds" ["node" "collector"]
         "Time that the rounds of a collector took";
+    CollectorMissedSamples "collector_missed_samples_total" Counter Internal Own "samples" ["node"]
+        "Samples of use that no reading of group files followed, since the last one was still going on";
     Series "series" Gauge Internal Own "series" ["node"]
         "Time series in the metric cache";
     SeriesSamples "series_samples" Gauge Internal Own "samples" ["node"]
@@ -222,6 +224,8 @@ families! {
         "Files that were no audit log and were set aside, and lines that were cut short and ended";
     ExecutorActions "executor_actions_total" Counter Internal Own "actions" ["node" "action"]
         "What the executor did and met";
+    CgroupEvents "cgroup_events_total" Counter Internal Own "events" ["node" "event"]
+        "Births and deaths of cgroups that the agent was told of, and events that were lost on the way";
     EbpfActive "ebpf_active" Gauge Internal Own "1 or 0" ["node" "part" "reason"]
         "1 where births (events) or CPU time (usage) come from eBPF, 0 where they come from files, with the reason";
     EbpfLost "ebpf_lost_total" Counter Internal Own "events" ["node" "reason"]

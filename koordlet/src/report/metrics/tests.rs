@@ -231,6 +231,18 @@ fn readings_runs_and_other_rooms_are_counted() {
     scene.metrics.add(|page| page.family(Family::ManifestErrors, |series| series.count(&[], 3)));
     assert_eq!(scene.lines(Scope::Internal, Family::ManifestErrors), ["} 3"]);
     assert!(scene.lines(Scope::External, Family::ManifestErrors).is_empty());
+    scene.metrics.cgroup_event(&CgroupEvent::Lost { count: 3 });
+    let events = ["born", "died", "lost"]
+        .map(|event| format!(",event=\"{event}\"}} {}", if event == "lost" { 3 } else { 0 }));
+    assert_eq!(scene.all(Family::CgroupEvents), events);
+    let counts = Arc::new(RoundStats::default());
+    counts.failed.store(2, Ordering::Relaxed);
+    counts.took.store(1_500_000_000, Ordering::Relaxed);
+    let follower = FollowerStats { steps: vec![("groups", counts)], missed: AtomicU64::new(4) };
+    scene.metrics.add_follower(Arc::new(follower));
+    assert_eq!(scene.all(Family::CollectorRounds)[1], ",collector=\"groups\",status=\"failed\"} 2");
+    assert_eq!(scene.all(Family::CollectorSeconds), [",collector=\"groups\"} 1.5"]);
+    assert_eq!(scene.all(Family::CollectorMissedSamples), ["} 4"]);
     scene.metrics.slo_refused(2);
     assert_eq!(scene.all(Family::NodeSloRefusedFields), ["} 2"]);
 }
