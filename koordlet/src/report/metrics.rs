@@ -16,7 +16,7 @@ mod sensors;
 mod table;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -62,6 +62,8 @@ pub struct Metrics {
     suppressed: Mutex<Option<Suppressed>>,
     slo_refused: AtomicU64,
     parts: PartTimes,
+    /// Bytes of the page that was written last.
+    last_page: AtomicUsize,
     cgroup_events: CgroupEventCounts,
     executor: OnceLock<Arc<ExecutorStats>>,
     sensors: OnceLock<SensorSeries>,
@@ -95,6 +97,7 @@ impl Metrics {
             suppressed: Mutex::default(),
             slo_refused: AtomicU64::new(0),
             parts: PartTimes::default(),
+            last_page: AtomicUsize::new(0),
             cgroup_events: CgroupEventCounts::default(),
             executor: OnceLock::new(),
             sensors: OnceLock::new(),
@@ -175,7 +178,9 @@ impl Metrics {
     /// The page of `scope`.
     pub fn page(&self, format: Format, scope: Scope) -> String {
         let begin = Instant::now();
-        let mut page = Exposition::new(format, scope, &self.node);
+        // A page is about as long as the last one: growing by doubling would take twice the memory.
+        let last = self.last_page.load(Ordering::Relaxed);
+        let mut page = Exposition::new(format, scope, &self.node, last.saturating_add(last / 16));
         self.show_own(&mut page);
         let now = self.readers.snapshot();
         node::show(&mut page, &now, &self.facts, self.per_cpu);
@@ -202,8 +207,10 @@ impl Metrics {
         for source in self.sources.read().unwrap_or_else(PoisonError::into_inner).iter() {
             source(&mut page);
         }
+        let page = page.finish();
+        self.last_page.store(page.len(), Ordering::Relaxed);
         self.ran(Part::Scrape, begin.elapsed());
-        page.finish()
+        page
     }
 
     /// What is counted here.
