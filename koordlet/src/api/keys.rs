@@ -16,6 +16,8 @@ pub const NODE_RESERVATION: &str = "node.koordinator.sh/reservation";
 pub const SYSTEM_QOS_RESOURCE: &str = "node.koordinator.sh/system-qos-resource";
 /// Node annotation: CPU normalization ratio, a decimal text.
 pub const CPU_NORMALIZATION_RATIO: &str = "node.koordinator.sh/cpu-normalization-ratio";
+/// Node annotation: allocatable resources before amplification, a resource list.
+pub const RAW_ALLOCATABLE: &str = "node.koordinator.sh/raw-allocatable";
 /// Topology annotation: the kubelet's CPU manager policy.
 pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
 /// Resource name: native CPU.

@@ -6,10 +6,10 @@
 pub mod argv;
 pub mod audit;
 pub mod collect;
-pub mod duration;
 pub mod flags;
 pub mod gates;
 mod mistakes;
+pub mod predict;
 pub mod reference;
 pub mod resolve;
 pub mod settings;

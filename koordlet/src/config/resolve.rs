@@ -10,7 +10,7 @@ use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
-use super::{audit, collect};
+use super::{audit, collect, predict};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
 
@@ -119,6 +119,7 @@ fn resolve_config(
     let known = gates.clone().unwrap_or_default();
     let collect = collect::resolve(&flags.collect, &known, mistakes, &mut notices);
     let audit = audit::resolve(&flags.audit, &known, mistakes, &mut notices);
+    let predict = predict::resolve(&flags.predict, mistakes, &mut notices);
 
     Some(Config {
         node_name,
@@ -135,6 +136,7 @@ fn resolve_config(
         cpu_usage_source: source?,
         collect: collect?,
         audit: audit?,
+        predict: predict?,
         cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         dry_run: dry_run?,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::audit::AuditSettings;
 use super::collect::CollectSettings;
 use super::gates::Gates;
+use super::predict::PredictSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -108,6 +109,8 @@ pub struct Config {
     pub collect: CollectSettings,
     /// What is audited.
     pub audit: AuditSettings,
+    /// How use is learnt and predicted.
+    pub predict: PredictSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.
