@@ -35,8 +35,11 @@ pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
 pub fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n")?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n")?;
+    for (name, value) in headers {
+        write!(stream, "{name}: {value}\r\n")?;
+    }
+    write!(stream, "\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end of its head")?;

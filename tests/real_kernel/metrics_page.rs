@@ -142,7 +142,8 @@ fn read(python: &str, format: &str, text: &str) -> Result<(BTreeMap<String, Read
         let (name, kind) = (family[0].as_str().context("name")?, family[1].as_str().context("type")?);
         let samples = family[2].as_array().context("samples")?;
         count += samples.len();
-        let labels = samples.iter().flat_map(|sample| sample[1].as_object()).flat_map(|labels| labels.keys());
+        let labels =
+            samples.iter().filter_map(|sample| sample[1].as_object()).flat_map(|labels| labels.keys());
         let labels = labels.filter(|label| *label != "le").cloned().collect();
         let again = families.insert(name.to_owned(), Read { kind: kind.to_owned(), labels });
         ensure!(again.is_none(), "{name} comes twice");
@@ -198,7 +199,7 @@ fn the_client_library_reads_both_formats_and_every_name() -> Result<()> {
         // Those that only a running agent shows.
         for start in ["koordlet_ebpf_active", "koordlet_manifest_", "koordlet_collector_", "koordlet_audit_"]
         {
-            ensure!(families.keys().any(|name| name.starts_with(&start)), "{format}: no {start}");
+            ensure!(families.keys().any(|name| name.starts_with(&*start)), "{format}: no {start}");
         }
         let text = all.to_string();
         for name in [long_name(), HOSTILE.to_owned()] {

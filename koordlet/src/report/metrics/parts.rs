@@ -84,7 +84,9 @@ pub(super) fn show_reads(page: &mut Exposition<'_>, family: Family, stats: &Roun
     let counts = counts.map(|(status, count)| (status, count.load(Ordering::Relaxed)));
     if counts.iter().any(|(_, count)| *count > 0) {
         page.family(family, |series| {
-            counts.iter().for_each(|(status, count)| series.count(&[status], *count));
+            for (status, count) in counts {
+                series.count(&[status], count);
+            }
         });
     }
 }

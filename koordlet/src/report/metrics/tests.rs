@@ -63,8 +63,8 @@ fn pod(uid: &str, name: &str, containers: &[(&str, &str)]) -> Pod {
     .unwrap()
 }
 
-fn line(avg10: f64) -> Option<PressureLine> {
-    Some(PressureLine { avg10, avg60: 2.0, avg300: 3.0, total: 4 })
+fn line(avg10: f64) -> PressureLine {
+    PressureLine { avg10, avg60: 2.0, avg300: 3.0, total: 4 }
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn cpi_and_pressure_are_shown_while_pod_and_container_are_known() {
         [key("u", "containerd://1"), key("u", "containerd://gone"), key("gone", "containerd://1")];
     let counts = containers.clone().map(|of| (of, cpi)).into();
     scene.facts.cpi.set(CpiCounts { containers: counts, ..CpiCounts::default() });
-    let all = Pressure { some: line(1.0), full: line(0.5) };
+    let all = Pressure { some: Some(line(1.0)), full: Some(line(0.5)) };
     let pressure = GroupPressure { cpu: Pressure { full: None, ..all }, memory: all, io: all };
     scene.facts.pressure.set(NodePressure {
         pods: [("u".into(), pressure), ("gone".into(), pressure)].into(),
