@@ -4,6 +4,7 @@
 pub mod annotations;
 pub mod duration;
 pub mod keys;
+pub mod kubelet_config;
 pub mod node;
 pub mod node_metric;
 pub mod node_slo;

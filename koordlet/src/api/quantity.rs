@@ -71,6 +71,20 @@ impl Quantity {
     pub fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
+
+    /// The difference, saturating; may be negative.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+    }
+
+    /// One of `shares` equal shares, rounded up to a thousandth; the whole for no share. For amounts from zero up.
+    #[must_use]
+    pub fn share_of(self, shares: usize) -> Self {
+        let unit = i128::try_from(shares.max(1)).unwrap_or(i128::MAX).saturating_mul(NANO / 1000);
+        let rounded_up = self.nanos / unit + i128::from(self.nanos % unit > 0);
+        Self { nanos: rounded_up.saturating_mul(NANO / 1000) }
+    }
 }
 
 /// Rounds away from zero, as Kubernetes does, and saturates to i64.
@@ -260,5 +274,16 @@ mod tests {
         assert_eq!(Quantity::from_integer(-2048).binary_text(), "-2Ki");
         assert_eq!(Quantity::from_integer(1 << 62).binary_text(), "4Ei");
         assert_eq!("1n".parse::<Quantity>().unwrap().decimal_text(), "1n");
+    }
+
+    #[test]
+    fn shares_are_rounded_up_to_a_thousandth() {
+        // Example 16 and row 67 of collection.md.
+        let share = |text: &str, shares| text.parse::<Quantity>().unwrap().share_of(shares).decimal_text();
+        assert_eq!([share("1500m", 2), share("1500m", 3), share("1m", 3)], ["750m", "500m", "1m"]);
+        assert_eq!([share("0", 3), share("2", 0), share("1u", 1)], ["0", "2", "1m"]);
+        assert_eq!(share("1000000001", 3), "333333333667m");
+        let (one, two) = (Quantity::from_integer(1), Quantity::from_integer(2));
+        assert_eq!(one.minus(two), Quantity::from_integer(-1));
     }
 }
