@@ -108,9 +108,10 @@ fn agent(churn: &mut Churn) -> Result<Found> {
     let mut cpu_time = file_cpu_time(&layout);
     let facts = Facts::default();
     let series = SharedSeries::new(SeriesSettings::default());
-    let history = History::new(series.clone(), &facts, false);
+    let mut history = History::new(series.clone(), &facts, false);
+    let of_files = History::new(series.clone(), &facts, false);
     let mut collector = Collector::new(&Roots::host().proc, Scale::of_this_machine());
-    let mut files = GroupFiles::new(layout, facts, history.clone());
+    let mut files = GroupFiles::new(layout, facts, of_files);
     let mut pods = Arc::new(PodTable::default());
     let mut used = Duration::ZERO;
     for tick in 0..TICKS {
