@@ -46,10 +46,8 @@ fn prod(row: &Row) -> Verdict {
     if row.defect.is_none() {
         return row.compare(Ok::<_, String>(got));
     }
-    let ended = |pod: &&Value| {
-        !matches!(pod["phase"].as_str(), Some("Succeeded" | "Failed")) && pod["deleting"] != true
-    };
-    let others: Vec<Value> = pods.iter().filter(ended).cloned().collect();
+    let lasting = |pod: &&Value| !matches!(pod["phase"].as_str(), Some("Succeeded" | "Failed"));
+    let others: Vec<Value> = pods.iter().filter(lasting).cloned().collect();
     assert!(others.len() < pods.len(), "{}: no pod has ended", row.id);
     row.compare_with(&shown(&predicted(row, &others)), &got)
 }

@@ -62,8 +62,11 @@ pub fn predict(
     let mut sums = Sums::default();
     for entry in pods.iter().filter(|entry| takes_part(&entry.pod)) {
         let requests = CpuMemory::of_list(&entry.pod.effective_requests());
+        let ending = entry.pod.metadata.deletion_timestamp.is_some();
         if is_cold(&entry.pod, settings, at) {
             sums.unpredicted = sums.unpredicted.plus(requests);
+        } else if ending {
+            continue;
         } else if let Some(peak) = peak(&ModelKey::Pod(entry.uid.clone())) {
             let peak = peak.times(margin);
             sums.unreclaimable = sums.unreclaimable.plus(peak);
@@ -72,7 +75,9 @@ pub fn predict(
             sums.unpredicted = sums.unpredicted.plus(requests);
             continue;
         }
-        sums.requests = sums.requests.plus(requests);
+        if !ending {
+            sums.requests = sums.requests.plus(requests);
+        }
     }
     let by_pod = sums.by_pod(allocatable);
     let by_priority = sums.by_priority(allocatable, used(margin, peak));
@@ -136,11 +141,11 @@ fn both(
     Ok(of(a.clone()?, b.clone()?))
 }
 
-/// Prod, and neither ended nor ending, however young (collection.md 15 row 21).
+/// Prod, and not ended, however young (collection.md 15 row 21). One that is being deleted still runs: while it is
+/// young its requests count for the peak, and never as something to lend.
 fn takes_part(pod: &Pod) -> bool {
-    pod.priority_class() == PriorityClass::Prod
-        && pod.metadata.deletion_timestamp.is_none()
-        && !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+    let ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+    pod.priority_class() == PriorityClass::Prod && !ended
 }
 
 /// Whether too little was seen of it; one of unknown age is old.

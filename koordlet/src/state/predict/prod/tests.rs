@@ -126,8 +126,20 @@ fn c21_pods_that_have_ended_take_no_part_however_young() {
     for (uid, phase) in [("done", "Succeeded"), ("broken", "Failed")] {
         pods.push(with(pod(uid, 1, "1", "1Gi"), "/status/phase", phase));
     }
-    pods.push(with(pod("going", 1, "1", "1Gi"), "/metadata/deletionTimestamp", NOW));
     assert_eq!(predicted(&pods, Some(&node)), alone);
+}
+
+/// While it ends it still runs, and nobody can say how much it will use.
+#[test]
+fn a_young_pod_that_is_ending_counts_for_the_peak_and_lends_nothing() {
+    let node = node("4", "8Gi");
+    let alone = predicted(&p1_and_cold(), Some(&node));
+    let mut pods = p1_and_cold();
+    pods.push(with(pod("going", 1, "1", "1Gi"), "/metadata/deletionTimestamp", NOW));
+    let got = predicted(&pods, Some(&node));
+    assert_eq!(got.by_priority, alone.by_priority);
+    assert_eq!(got.by_pod.reclaimable, alone.by_pod.reclaimable);
+    assert_eq!(got.by_pod.peak, Ok(amount(4345, 3_345_672_672 + 1_073_741_824)));
 }
 
 #[test]
