@@ -7,7 +7,7 @@ use anyhow::Result;
 use koordlet::api::pod::Pod;
 use koordlet::cgroup::naming::{CgroupDriver, Naming};
 use koordlet::cgroup::read::{Pressure, PressureLine};
-use koordlet::report::metrics::{Format, Metrics, Scope};
+use koordlet::report::metrics::{Format, Gated, Metrics, Scope};
 use koordlet::state::cpi::{Cpi, CpiCounts};
 use koordlet::state::facts::Facts;
 use koordlet::state::hub::hub;
@@ -25,7 +25,7 @@ const SCRAPES: usize = 50;
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let (writers, readers) = hub();
     let facts = Facts::default();
-    let metrics = Metrics::new("node-1", &readers, &facts, false);
+    let metrics = Metrics::new("node-1", &readers, &facts, Gated::default());
     let naming = Naming::new(CgroupDriver::Systemd, "")?;
     let pods: Vec<Pod> = (0..PODS).map(pod).collect::<Result<_>>()?;
     writers.pods.set(Arc::new(PodTable::build(pods, &naming, &PodTable::default()).0));

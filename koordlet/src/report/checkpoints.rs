@@ -169,7 +169,7 @@ impl CheckpointDir {
         let path = self.0.join(name);
         match read(&path) {
             Ok(bytes) if BEGINNING.starts_with(&bytes) || bytes.starts_with(BEGINNING) => {
-                clear(&path, loaded)
+                clear(&path, loaded);
             }
             // Perhaps somebody else's, or gone.
             _ => {}

@@ -92,6 +92,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::report::metrics::Gated;
     use crate::state::facts::Facts;
     use crate::state::hub::hub;
     use crate::state::pods::PodTable;
@@ -106,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn the_paths_answer_with_what_is_known() {
         let (writers, readers) = hub();
-        let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), false));
+        let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), Gated::default()));
         let pages = Pages { metrics, readers, events: None };
         assert_eq!(get(&pages, "/healthz").await, (200, "ok\n".to_owned()));
         let (status, body) = get(&pages, "/readyz").await;

@@ -10,6 +10,7 @@ mod executor;
 mod exposition;
 pub mod families;
 mod node;
+mod node_metric;
 mod parts;
 mod pods;
 mod sensors;
@@ -47,6 +48,15 @@ pub enum NodeFacts {
     Numa,
 }
 
+/// Families that gates switch on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gated {
+    /// A series for each CPU of a pool (`PerCPUMetric`).
+    pub per_cpu: bool,
+    /// The last report of use (`NodeMetricPromMetrics`).
+    pub node_metric: bool,
+}
+
 /// Writes families of a room that the series do not know.
 type Source = Box<dyn Fn(&mut Exposition<'_>) + Send + Sync>;
 
@@ -55,7 +65,7 @@ pub struct Metrics {
     node: String,
     readers: Readers,
     facts: Facts,
-    per_cpu: bool,
+    gated: Gated,
     started: Duration,
     cpu_reads: RoundStats,
     numa_reads: RoundStats,
@@ -83,14 +93,13 @@ struct Suppressed {
 }
 
 impl Metrics {
-    /// The series of the node `node_name`, with what `readers` and `facts` hold; one series for each CPU of a pool
-    /// only if `per_cpu` (gate `PerCPUMetric`).
-    pub fn new(node_name: &str, readers: &Readers, facts: &Facts, per_cpu: bool) -> Self {
+    /// The series of the node `node_name`, with what `readers` and `facts` hold, and the families that are `gated`.
+    pub fn new(node_name: &str, readers: &Readers, facts: &Facts, gated: Gated) -> Self {
         Self {
             node: node_name.to_owned(),
             readers: readers.clone(),
             facts: facts.clone(),
-            per_cpu,
+            gated,
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             cpu_reads: RoundStats::default(),
             numa_reads: RoundStats::default(),
@@ -183,7 +192,10 @@ impl Metrics {
         let mut page = Exposition::new(format, scope, &self.node, last.saturating_add(last / 16));
         self.show_own(&mut page);
         let now = self.readers.snapshot();
-        node::show(&mut page, &now, &self.facts, self.per_cpu);
+        node::show(&mut page, &now, &self.facts, self.gated.per_cpu);
+        if let Some(report) = self.facts.report.get() {
+            node_metric::show(&mut page, &report, self.gated.node_metric);
+        }
         pods::show(&mut page, &now.pods, &self.facts);
         if let Some(stats) = self.executor.get() {
             executor::show(&mut page, stats);

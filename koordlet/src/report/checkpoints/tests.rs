@@ -87,7 +87,7 @@ fn what_a_killed_agent_left_is_cleared_away() {
         assert!(loaded.damaged.is_empty());
     }
     // One that stays is written over.
-    put(&above.path().join("u1.tmp"), &[b'x'; 100_000]);
+    put(&above.path().join("u1.tmp"), &vec![b'x'; 100_000]);
     save_all(&dir, &models(&["u1"]));
     assert_eq!(fs::read(above.path().join("u1")).unwrap(), whole);
     assert_eq!(names(above.path()).len(), 8);

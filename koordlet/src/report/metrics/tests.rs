@@ -29,7 +29,7 @@ struct Scene {
 fn scene() -> Scene {
     let (writers, readers) = hub();
     let facts = Facts::default();
-    let metrics = Metrics::new("n\"1", &readers, &facts, true);
+    let metrics = Metrics::new("n\"1", &readers, &facts, Gated { per_cpu: true, node_metric: true });
     Scene { writers, facts, metrics }
 }
 

@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn policy(written: serde_json::Value) -> (ReportPolicy, Vec<String>) {
+    fn policy(written: &serde_json::Value) -> (ReportPolicy, Vec<String>) {
         let spec = json!({ "metricCollectPolicy": written });
         ReportPolicy::of_spec(&serde_json::from_value(spec).unwrap())
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_spec_is_laid_over_the_defaults_and_floors_hold() {
         // Row 50 of collection.md 17.
-        let (small, problems) = policy(json!({
+        let (small, problems) = policy(&json!({
             "reportIntervalSeconds": 10, "aggregateDurationSeconds": 30,
             "nodeAggregatePolicy": {"durations": ["1m0s"]},
         }));
@@ -185,20 +185,20 @@ mod tests {
         assert!(problems.is_empty());
         let default = ReportPolicy::default();
         assert_eq!(ReportPolicy::of_spec(&NodeMetricSpec::default()).0, default);
-        assert_eq!(policy(json!({"nodeAggregatePolicy": {"durations": []}})).0, default);
+        assert_eq!(policy(&json!({"nodeAggregatePolicy": {"durations": []}})).0, default);
     }
 
     #[test]
     fn c081_seconds_are_seconds_and_none_overflows() {
-        assert_eq!(policy(json!({"aggregateDurationSeconds": 300})).0.aggregate, Duration::from_secs(300));
-        let far = policy(json!({"aggregateDurationSeconds": i64::MAX, "reportIntervalSeconds": i64::MIN})).0;
+        assert_eq!(policy(&json!({"aggregateDurationSeconds": 300})).0.aggregate, Duration::from_mins(5));
+        let far = policy(&json!({"aggregateDurationSeconds": i64::MAX, "reportIntervalSeconds": i64::MIN})).0;
         assert_eq!(far.aggregate, Duration::from_secs(i64::MAX.unsigned_abs()));
         assert_eq!(far.interval, LEAST_INTERVAL);
     }
 
     #[test]
     fn what_cannot_be_read_is_told_and_spoils_nothing_else() {
-        let (read, problems) = policy(json!({
+        let (read, problems) = policy(&json!({
             "nodeMemoryCollectPolicy": "all", "reportIntervalSeconds": 45,
             "nodeAggregatePolicy": {"durations": ["soon", "2m", "-1s"]},
         }));
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!((read.memory, read.interval.as_secs()), (MemoryPolicy::WithoutPageCache, 45));
         assert_eq!(problems.len(), 3, "{problems:?}");
         let many = vec!["1m"; 1000];
-        let (read, problems) = policy(json!({"nodeAggregatePolicy": {"durations": many}}));
+        let (read, problems) = policy(&json!({"nodeAggregatePolicy": {"durations": many}}));
         assert_eq!((read.windows.len(), problems.len()), (MAX_WINDOWS, 1));
     }
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn c9_the_page_cache_policy_asks_for_its_samples() {
-        let asks = |text: &str| policy(json!({"nodeMemoryCollectPolicy": text})).0.wants_page_cache();
+        let asks = |text: &str| policy(&json!({"nodeMemoryCollectPolicy": text})).0.wants_page_cache();
         assert!(asks("usageWithPageCache"));
         assert!(!asks("usageWithHotPageCache") && !asks(""));
     }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::state::cpu_memory::CpuMemory;
 
 fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -21,7 +22,7 @@ fn cpu() -> Histogram {
 }
 
 fn milli(histogram: &Histogram, q: f64) -> i64 {
-    (histogram.percentile(q) * 1000.0).trunc() as i64
+    CpuMemory::of_floats(histogram.percentile(q), 0.0).cpu.0
 }
 
 fn shares(histogram: &Histogram) -> [i64; 5] {
@@ -59,7 +60,11 @@ fn one_sample_is_the_end_of_its_bucket() {
     ] {
         let mut histogram = Histogram::new(memory, Duration::from_hours(24));
         histogram.add(bytes, start());
-        assert_eq!((memory.of(bytes), histogram.percentile(0.98) as u64), (bucket, end), "{bytes}");
+        assert_eq!(
+            (memory.of(bytes), CpuMemory::of_floats(0.0, histogram.percentile(0.98)).memory.0),
+            (bucket, end),
+            "{bytes}"
+        );
     }
 }
 
@@ -160,7 +165,7 @@ proptest! {
         histogram.add(new, later(start(), half_lives * 12 * HOUR));
         let mut alone = cpu();
         alone.add(new, start());
-        prop_assert_eq!(histogram.percentile(0.95), alone.percentile(0.95));
+        prop_assert_eq!(milli(&histogram, 0.95), milli(&alone, 0.95));
     }
 
     /// Two samples a whole number of half-lives apart weigh one to two to that power, wherever the reference is.
