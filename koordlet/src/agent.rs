@@ -40,7 +40,7 @@ use crate::host::roots::Roots;
 use crate::manifests::directory::ManifestDirectory;
 use crate::node::history::History;
 use crate::report::admin::AdminAsk;
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{Gated, Metrics};
 use crate::report::server::{ReportError, Servers};
 use crate::state::facts::Facts;
 use crate::state::hub::hub;
@@ -99,8 +99,11 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let executor = Arc::new(executor);
     let facts = Facts::default();
     let series = upkeep::new_series(&config.collect);
-    let per_cpu = config.gates.is_on(Gate::PerCpuMetric);
-    let metrics = Arc::new(Metrics::new(&config.node_name, &readers, &facts, per_cpu));
+    let gated = Gated {
+        per_cpu: config.gates.is_on(Gate::PerCpuMetric),
+        node_metric: config.gates.is_on(Gate::NodeMetricPromMetrics),
+    };
+    let metrics = Arc::new(Metrics::new(&config.node_name, &readers, &facts, gated));
     metrics.add_series(&series);
     metrics.add_executor(&executor.stats());
     audit.show(&metrics);
@@ -147,6 +150,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let rounds = collectors::start(&config, &surroundings);
     let follower = collectors::follow(&config, &surroundings);
     metrics.add_rounds(&rounds);
+    if let Some(follower) = &follower {
+        metrics.add_follower(follower.stats());
+    }
 
     let senses = Senses {
         events: sensors.events,

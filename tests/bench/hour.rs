@@ -17,6 +17,7 @@ use koordlet::node::history::History;
 use koordlet::state::facts::Facts;
 use koordlet::state::pods::PodTable;
 use koordlet::state::series::key::SeriesKey;
+use koordlet::state::series::metric::Metric;
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
 use koordlet::units::Nanos;
@@ -33,6 +34,8 @@ pub(crate) const INSIDE: &str = "inside-the-hour";
 
 /// Ticks of one second.
 const TICKS: u32 = 3600;
+/// More ticks than any window of a container has.
+const WINDOWS: u32 = 1800;
 /// Ticks between two looks at what is gone, as the agent has it.
 const TIDY: u32 = 10;
 
@@ -43,10 +46,10 @@ struct Found {
     mib: f64,
     /// CPU time of a tick.
     millis: f64,
-    /// Live series at the end, with what they hold and take.
+    /// Series at the end.
     series: usize,
-    samples: usize,
-    bytes: usize,
+    /// MiB that they take.
+    series_mib: f64,
     /// Samples that were not taken.
     refused: u64,
 }
@@ -55,16 +58,30 @@ struct Found {
 pub(crate) fn rows() -> Result<Vec<Row>> {
     let (agent, naive) = (inside("agent")?, inside("naive")?);
     ensure!(agent.refused == 0, "{} samples were refused", agent.refused);
-    let each = |found: &Found| found.bytes as f64 / found.series.max(1) as f64;
-    let bytes_of_samples = 16.0 * agent.samples as f64 / agent.series.max(1) as f64;
+    let (each, pairs) = bytes_of_a_series();
     Ok(vec![
         Row::new("RSS of collectors and series, an hour with churn", agent.mib, "MiB")
             .against(naive.mib)
             .at_most(32.0),
         Row::new("CPU of their tick, 90 % idle, from files alone", agent.millis, "ms").against(naive.millis),
-        Row::new("a series of one value a second", each(&agent), "bytes").against(bytes_of_samples),
         Row::new("series at the end of the hour", agent.series as f64, "").against(naive.series as f64),
+        Row::new("memory of all series at the end of the hour", agent.series_mib, "MiB"),
+        Row::new("memory of a series over its whole window", each, "bytes").against(pairs),
     ])
+}
+
+/// Bytes of a series of a container that has lived for longer than its window, beside pairs of time and value.
+fn bytes_of_a_series() -> (f64, f64) {
+    let series = SharedSeries::new(SeriesSettings::default());
+    let ids: Vec<Arc<str>> = (0..1000).map(|number| format!("containerd://{number:064x}").into()).collect();
+    for tick in 0..WINDOWS {
+        let value = f64::from(tick % 100);
+        let sample = |id: &Arc<str>| (SeriesKey::container(Metric::ContainerCpuUsage, id), value);
+        series.append(second(tick), ids.iter().map(sample));
+    }
+    let stats = series.stats();
+    let each = |figure: usize| figure as f64 / ids.len() as f64;
+    (each(stats.bytes), each(stats.samples * 16))
 }
 
 fn inside(who: &str) -> Result<Found> {
@@ -91,9 +108,10 @@ fn agent(churn: &mut Churn) -> Result<Found> {
     let mut cpu_time = file_cpu_time(&layout);
     let facts = Facts::default();
     let series = SharedSeries::new(SeriesSettings::default());
-    let history = History::new(series.clone(), &facts, false);
+    let mut history = History::new(series.clone(), &facts, false);
+    let of_files = History::new(series.clone(), &facts, false);
     let mut collector = Collector::new(&Roots::host().proc, Scale::of_this_machine());
-    let mut files = GroupFiles::new(layout, facts, history.clone());
+    let mut files = GroupFiles::new(layout, facts, of_files);
     let mut pods = Arc::new(PodTable::default());
     let mut used = Duration::ZERO;
     for tick in 0..TICKS {
@@ -116,8 +134,7 @@ fn agent(churn: &mut Churn) -> Result<Found> {
         mib: resident_mib(std::process::id())?,
         millis: used.as_secs_f64() * 1000.0 / f64::from(TICKS),
         series: stats.series,
-        samples: stats.samples,
-        bytes: stats.bytes,
+        series_mib: stats.bytes as f64 / f64::from(1 << 20),
         refused: stats.refused,
     })
 }

@@ -13,6 +13,7 @@ mod naive;
 mod process;
 mod reactions;
 mod row;
+mod scrape;
 mod sensors;
 mod ticks;
 
@@ -34,6 +35,7 @@ const SECTIONS: &[Section] = &[
     ("cpi", cpi::round),
     ("containers", ticks::thousand_containers),
     ("hour", hour::rows),
+    ("scrape", scrape::rows),
     ("births", reactions::births),
     ("repairs", reactions::repairs),
     ("steps", reactions::load_steps),

@@ -58,10 +58,10 @@ def memory_in_use():
     return (wanted["MemTotal"] - wanted["MemAvailable"]) * 1024
 
 
-def series(page, name):
-    """The value of the one series of that name, None if there is none."""
+def series(page, name, label=""):
+    """The value of the first series of that name with that label, None if there is none."""
     for line in page.splitlines():
-        if line.startswith(name) and line[len(name)] in " {":
+        if line.startswith(name) and line[len(name)] in " {" and label in line:
             return float(line.rsplit(" ", 1)[1])
     return None
 
@@ -91,8 +91,8 @@ class Agent:
     def ask(self):
         with urllib.request.urlopen(self.url, timeout=10) as answer:
             page = answer.read().decode()
-        ticks = series(page, "koordlet_collect_ticks_total")
-        assert ticks is not None, "the page has no koordlet_collect_ticks_total"
+        ticks = series(page, "koordlet_part_runs_total", 'part="sample"')
+        assert ticks is not None, "the page does not count samples"
         cpu = series(page, "koordlet_node_used_cpu_cores")
         memory = series(page, "koordlet_node_used_memory_bytes")
         return ticks, cpu, memory

@@ -1,4 +1,4 @@
-//! One HTTP GET over a plain socket: status and body. No client library for two requests.
+//! HTTP requests over a plain socket. No client library for a handful of requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,31 +6,48 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// Gets `path` from `address`.
-pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
-    get_with_header(address, path, "").map(|(status, _, body)| (status, body))
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Status code.
+    pub status: u16,
+    /// Status line and headers as they came.
+    pub head: String,
+    /// Body; empty where there is none.
+    pub body: String,
 }
 
-/// Gets `path` from `address`: status, the value of one header of the answer, body.
-pub fn get_with_header(
-    address: SocketAddr,
-    path: &str,
-    header: &str,
-) -> Result<(u16, Option<String>, String)> {
+impl Answer {
+    /// The value of a header, by its name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(field, _)| field.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+}
+
+/// Gets `path` from `address`: status and body.
+pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+    let Answer { status, body, .. } = request(address, "GET", path, &[])?;
+    Ok((status, body))
+}
+
+/// Sends a request with these headers.
+pub fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n")?;
+    for (name, value) in headers {
+        write!(stream, "{name}: {value}\r\n")?;
+    }
+    write!(stream, "\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end of its head")?;
     let status =
         head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("an answer without a status")?;
-    let value = head.lines().skip(1).find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case(header).then(|| value.trim().to_owned())
-    });
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    Ok((status, value, if chunked { unchunk(body)? } else { body.to_owned() }))
+    let body = if chunked && !body.is_empty() { unchunk(body)? } else { body.to_owned() };
+    Ok(Answer { status, head: head.to_owned(), body })
 }
 
 fn unchunk(mut body: &str) -> Result<String> {

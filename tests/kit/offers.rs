@@ -1,7 +1,7 @@
 //! What this machine offers to tests: each check gives `Ok`, or the reason to skip.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
 
@@ -56,12 +56,26 @@ pub fn cpus(count: usize) -> Offer {
 
 /// A program on PATH.
 pub fn program(name: &str) -> Offer {
-    let found = Command::new(name)
-        .arg("--version")
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status();
+    let found = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.map(|_| ()).map_err(|error| format!("needs {name} on PATH: {error}"))
+}
+
+/// `promtool`: where `cargo xtask test` has unpacked it, else on PATH.
+pub fn promtool() -> Result<PathBuf, String> {
+    let own = std::env::var_os("KOORDLET_TEST_PROMTOOL").map(PathBuf::from);
+    let tool = own.unwrap_or_else(|| "promtool".into());
+    program(&tool.to_string_lossy()).map(|()| tool)
+}
+
+/// A Python that has the Prometheus client library: Debian's own, else the first on PATH.
+pub fn python_with_prometheus() -> Result<&'static str, String> {
+    let imports = |python: &&str| {
+        let mut command = Command::new(python);
+        command.args(["-c", "import prometheus_client"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = ["/usr/bin/python3", "python3"].into_iter().find(imports);
+    found.ok_or_else(|| "needs a Python with the module prometheus_client".to_owned())
 }
 
 /// Whether the tests run in the virtual machine of `cargo xtask vm-test`.

@@ -57,7 +57,9 @@ impl Rig {
 fn events(address: SocketAddr, size: usize) -> Result<Vec<Value>> {
     let (mut events, mut path) = (Vec::new(), format!("/events?size={size}"));
     loop {
-        let (status, token, body) = http::get_with_header(address, &path, "next-page-token")?;
+        let answer = http::request(address, "GET", &path, &[])?;
+        let token = answer.header("next-page-token").map(str::to_owned);
+        let http::Answer { status, body, .. } = answer;
         anyhow::ensure!(status == 200, "{path}: {status}: {body}");
         for line in body.lines() {
             events.push(serde_json::from_str(line).with_context(|| line.to_owned())?);

@@ -22,6 +22,7 @@ mod fallback;
 mod group_use;
 mod inspect_node;
 mod kit_works;
+mod metrics_page;
 mod node_usage;
 mod optional_collectors;
 mod perf_counters;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kit::wait::until;
 use koordlet::api::node::Node;
+use koordlet::api::node_metric::{NodeMetricInfo, NodeMetricStatus, NumaUsageInfo, ResourceMap};
 use koordlet::api::node_slo::HostApplication;
 use koordlet::api::pod::Pod;
 use koordlet::cgroup::naming::{CgroupDriver, Naming};
@@ -17,15 +18,18 @@ use koordlet::cgroup::read::{Pressure, PressureLine};
 use koordlet::executor::ExecutorStats;
 use koordlet::node::disks;
 use koordlet::node::rounds::{Collect, Rounds};
-use koordlet::report::metrics::{Format, Metrics, NodeFacts, Part, Scope};
+use koordlet::report::metrics::{Format, Gated, Metrics, NodeFacts, Part, Scope};
 use koordlet::state::be_resources::BeResources;
 use koordlet::state::cache_use::{CacheFigures, CacheUse};
 use koordlet::state::cpi::{Cpi, CpiCounts};
+use koordlet::state::cpu_memory::CpuMemory;
 use koordlet::state::facts::Facts;
 use koordlet::state::group_stats::{GroupStat, GroupStats, MemoryUse};
 use koordlet::state::groups::{Group, GroupKind, PerGroup};
 use koordlet::state::hub::{Writers, hub};
+use koordlet::state::node_metric::build::Report;
 use koordlet::state::pods::PodTable;
+use koordlet::state::predict::prod::{Predicted, ProdPrediction};
 use koordlet::state::pressure::{GroupPressure, NodePressure};
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
@@ -52,7 +56,7 @@ pub(crate) struct Shown {
 pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     let (writers, readers) = hub();
     let facts = Facts::default();
-    let metrics = Metrics::new("n1", &readers, &facts, true);
+    let metrics = Metrics::new("n1", &readers, &facts, Gated { per_cpu: true, node_metric: true });
     let stats = Arc::new(ExecutorStats::default());
     stats.write_times.note(true, Duration::from_millis(1));
     metrics.add_executor(&stats);
@@ -64,6 +68,7 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     metrics.add_audit(Arc::default());
     let rounds = one_round();
     metrics.add_rounds(&rounds);
+    metrics.add_follower(Arc::default());
     write_snapshots(&writers);
     write_facts(&facts);
     let internal = parse(&metrics.page(format, Scope::Internal), "internal");
@@ -142,8 +147,29 @@ fn write_facts(facts: &Facts) {
         containers: [(of, pressure)].into(),
         ..NodePressure::default()
     });
+    facts.report.set(report());
     let figures = CacheFigures { occupancy: Some(Bytes(1)), local: Some(Bytes(1)), total: Some(Bytes(1)) };
     facts.cache_use.set(CacheUse { groups: [(("LS", 0), figures)].into(), ..CacheUse::default() });
+}
+
+fn report() -> Report {
+    let amount = CpuMemory { cpu: MilliCpu(1), memory: Bytes(1) };
+    let map = ResourceMap { resources: amount.to_list(), ..ResourceMap::default() };
+    let (node_usage, system_usage) = (map.clone(), map);
+    let numa =
+        NumaUsageInfo { numa_node_id: 0, node_usage: node_usage.clone(), system_usage: system_usage.clone() };
+    let node =
+        NodeMetricInfo { node_usage, system_usage, numa_usages: vec![numa], ..NodeMetricInfo::default() };
+    let predicted = Predicted { reclaimable: Ok(amount), peak: Ok(amount) };
+    Report {
+        status: NodeMetricStatus { node_metric: Some(node), ..NodeMetricStatus::default() },
+        prediction: ProdPrediction {
+            by_pod: predicted.clone(),
+            by_priority: predicted.clone(),
+            reported: predicted,
+            notice: None,
+        },
+    }
 }
 
 fn parse(page: &str, name: &'static str) -> BTreeMap<String, Shown> {

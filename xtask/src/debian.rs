@@ -1,5 +1,7 @@
 //! Packages from Debian, installed only where they are missing.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -32,8 +34,30 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     apt_install(&wanted).with_context(|| format!("installing {list} (as root?)"))
 }
 
-/// Downloads a package file into the folder `into` without installing it.
-pub(crate) fn download(package: &str, into: &std::path::Path) -> Result<()> {
+/// Downloads a package and unpacks it into the folder `into`, which is not there yet or was made by this; nothing is
+/// installed, and nothing that it holds is started.
+pub(crate) fn unpack(package: &str, into: &Path) -> Result<()> {
+    if into.exists() {
+        return Ok(());
+    }
+    // What an interrupted run left behind may be half a file.
+    let (packages, partial) = (into.with_extension("packages"), into.with_extension("partial"));
+    for left in [&packages, &partial] {
+        if left.exists() {
+            fs::remove_dir_all(left)?;
+        }
+    }
+    fs::create_dir_all(&packages)?;
+    download(package, &packages)?;
+    let file =
+        fs::read_dir(&packages)?.flatten().map(|entry| entry.path()).next().context("no package came")?;
+    capture(Command::new("dpkg").arg("-x").args([&file, &partial]))
+        .with_context(|| format!("unpacking {package}"))?;
+    fs::remove_dir_all(&packages)?;
+    fs::rename(&partial, into).with_context(|| format!("making {}", into.display()))
+}
+
+fn download(package: &str, into: &Path) -> Result<()> {
     println!("downloading from Debian: {package}");
     let mut fetch = Command::new("apt-get");
     fetch.args(["-qq", "download", package]).current_dir(into);

@@ -1,6 +1,7 @@
 //! `cargo xtask metrics`: writes the reference page of all metrics. A test fails where it is stale.
 
-use std::fs;
+use std::fs::File;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -17,8 +18,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     print.args(["run", "--quiet", "-p", "koordlet-tests", "--bin", "metrics-page"]);
     let page = capture(&mut print).context("making the page")?;
     let file = workspace.root().join(PAGE);
-    fs::write(&file, page.trim_end().to_owned() + "\n")
-        .with_context(|| format!("writing {}", file.display()))?;
+    let written = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(&file)
+        .and_then(|mut open| writeln!(open, "{}", page.trim_end()));
+    written.with_context(|| format!("writing {}", file.display()))?;
     println!("written: {PAGE}");
     Ok(ExitCode::SUCCESS)
 }

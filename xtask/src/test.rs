@@ -17,8 +17,11 @@ use crate::follow::follow;
 use crate::workspace::Workspace;
 use crate::{build_ebpf, debian, tidy};
 
-/// What the tests of the real kernel start: a container runtime, and a static shell for its container.
-const PACKAGES: [&str; 2] = ["runc", "busybox-static"];
+/// What the tests of the real kernel start: a container runtime, a static shell for its container, and a library that
+/// reads the metrics.
+const PACKAGES: [&str; 3] = ["runc", "busybox-static", "python3-prometheus-client"];
+/// The package of promtool, which judges the metrics. It is unpacked and not installed: it would start a server.
+const PROMETHEUS: &str = "prometheus";
 /// Test programs that share the kernel.
 const ALONE: [&str; 1] = ["real_kernel"];
 /// How long one test program may take.
@@ -52,9 +55,13 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     if let Err(error) = debian::install(&PACKAGES) {
         eprintln!("xtask: {error:#}: tests that need it will say that they are skipped");
     }
+    if let Err(error) = debian::unpack(PROMETHEUS, &workspace.target(PROMETHEUS)) {
+        eprintln!("xtask: {error:#}: the test of promtool will say that it is skipped");
+    }
     let mut counts = Counts::default();
+    let promtool = workspace.target(PROMETHEUS).join("usr/bin/promtool");
     for program in build(workspace)? {
-        run_program(&program, options, &mut counts)?;
+        run_program(&program, &promtool, options, &mut counts)?;
     }
     run_doc_tests(workspace, options, &mut counts)?;
     if options.filter.is_none() {
@@ -96,8 +103,11 @@ fn program_of(message: &Value) -> Option<Program> {
     Some(Program { name: format!("{folder}/{}", message["target"]["name"].as_str()?), path, package })
 }
 
-fn run_program(program: &Program, options: &Options, counts: &mut Counts) -> Result<()> {
+fn run_program(program: &Program, promtool: &Path, options: &Options, counts: &mut Counts) -> Result<()> {
     let mut command = Command::new(&program.path);
+    if promtool.is_file() {
+        command.env("KOORDLET_TEST_PROMTOOL", promtool);
+    }
     command.current_dir(&program.package).env("CARGO_MANIFEST_DIR", &program.package);
     command.arg("--show-output").args(&options.filter);
     if ALONE.iter().any(|name| program.name.ends_with(name)) {

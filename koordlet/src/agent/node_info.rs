@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::host::machines::Machine;
-    use crate::report::metrics::{Format, Scope};
+    use crate::report::metrics::{Format, Gated, Scope};
     use crate::state::hub::hub;
 
     struct Rig {
@@ -72,7 +72,7 @@ mod tests {
     fn rig(sys: &Path) -> Rig {
         let roots = Roots { sys: sys.to_owned(), ..Machine::named("two-sockets-smt").roots() };
         let facts = Facts::default();
-        let metrics = Arc::new(Metrics::new("n", &hub().1, &facts, false));
+        let metrics = Arc::new(Metrics::new("n", &hub().1, &facts, Gated::default()));
         Rig { info: NodeInfo::new(roots, &facts, Arc::clone(&metrics)), facts, metrics }
     }
 

@@ -172,6 +172,7 @@ impl RunLoop {
         let mut event = Some(first);
         for _ in 0..BURST {
             let Some(happened) = event.take().or_else(|| try_next(&mut self.senses.events)) else { break };
+            self.effects.metrics.cgroup_event(&happened);
             changed |= self.world.cgroup_event(&happened);
             self.effects.executor.cgroup_event(happened);
         }

@@ -105,6 +105,14 @@ pub fn cpu_manager_policy(annotations: &Annotations) -> Result<Option<CpuManager
     parse(annotations, keys::CPU_MANAGER_POLICY)
 }
 
+/// The node's allocatable resources before amplification, from its annotations; JSON `null` counts as absent.
+pub fn raw_allocatable(annotations: &Annotations) -> Result<Option<ResourceList>, AnnotationError> {
+    if annotations.get(keys::RAW_ALLOCATABLE).is_some_and(|text| text.trim() == "null") {
+        return Ok(None);
+    }
+    parse(annotations, keys::RAW_ALLOCATABLE)
+}
+
 /// Reads one annotation; JSON `null` is the type's default, as for Go's decoder.
 fn parse<T: DeserializeOwned + Default>(
     annotations: &Annotations,
@@ -173,6 +181,10 @@ mod tests {
         let annotations = pod(keys::NODE_RESERVATION, text).metadata.annotations;
         let reservation = node_reservation(&annotations).unwrap().unwrap();
         assert_eq!((reservation.reserved_cpus.as_str(), reservation.resources["cpu"].value()), ("0-1", 2));
+        let raw = |text| raw_allocatable(&pod(keys::RAW_ALLOCATABLE, text).metadata.annotations);
+        assert_eq!(raw(r#"{"cpu":"2"}"#).unwrap().unwrap()["cpu"].value(), 2);
+        assert_eq!((raw("null").unwrap(), raw("").unwrap()), (None, None));
+        assert!(raw("{bad").is_err());
         let annotations = pod(keys::SYSTEM_QOS_RESOURCE, r#"{"cpuset":"7"}"#).metadata.annotations;
         let system = system_qos_resource(&annotations).unwrap().unwrap();
         assert_eq!((system.cpuset.as_str(), system.cpuset_exclusive), ("7", None));

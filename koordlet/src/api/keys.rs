@@ -16,12 +16,34 @@ pub const NODE_RESERVATION: &str = "node.koordinator.sh/reservation";
 pub const SYSTEM_QOS_RESOURCE: &str = "node.koordinator.sh/system-qos-resource";
 /// Node annotation: CPU normalization ratio, a decimal text.
 pub const CPU_NORMALIZATION_RATIO: &str = "node.koordinator.sh/cpu-normalization-ratio";
+/// Node annotation: allocatable resources before amplification, a resource list.
+pub const RAW_ALLOCATABLE: &str = "node.koordinator.sh/raw-allocatable";
 /// Topology annotation: the kubelet's CPU manager policy.
 pub const CPU_MANAGER_POLICY: &str = "kubelet.koordinator.sh/cpu-manager-policy";
+/// Topology annotation: facts about the processor model.
+pub const CPU_BASIC_INFO: &str = "node.koordinator.sh/cpu-basic-info";
+/// Topology annotation: core, socket and NUMA node of each CPU.
+pub const CPU_TOPOLOGY: &str = "node.koordinator.sh/cpu-topology";
+/// Topology annotation: CPUs that LS pods share, by NUMA node.
+pub const CPU_SHARED_POOLS: &str = "node.koordinator.sh/cpu-shared-pools";
+/// Topology annotation: CPUs that BE pods share, by NUMA node.
+pub const BE_CPU_SHARED_POOLS: &str = "node.koordinator.sh/be-cpu-shared-pools";
+/// Topology annotation: CPUs that the kubelet pinned, by pod.
+pub const POD_CPU_ALLOCS: &str = "node.koordinator.sh/pod-cpu-allocs";
+/// Node and topology label: `true` takes the node's reservation out of its NUMA nodes.
+pub const ENABLE_NUMA_RESERVATION: &str = "node.koordinator.sh/enable-numa-reservation";
+/// Label of an object: what made it.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Node annotation: total network bandwidth, a quantity; wins over the policy's.
+pub const NETWORK_BANDWIDTH: &str = "node.koordinator.sh/network-bandwidth";
 /// Resource name: native CPU.
 pub const CPU: &str = "cpu";
 /// Resource name: bytes of memory.
 pub const MEMORY: &str = "memory";
+/// Resource name: bytes in pages of 2 MiB.
+pub const HUGEPAGES_2MI: &str = "hugepages-2Mi";
+/// Resource name: bytes in pages of 1 GiB.
+pub const HUGEPAGES_1GI: &str = "hugepages-1Gi";
 /// Resource name: batch CPU, whole milli-cores.
 pub const BATCH_CPU: &str = "kubernetes.io/batch-cpu";
 /// Resource name: batch memory, bytes.

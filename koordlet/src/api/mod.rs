@@ -2,13 +2,17 @@
 //! parsing; no I/O.
 
 pub mod annotations;
+pub mod duration;
 pub mod keys;
+pub mod kubelet_config;
 pub mod node;
+pub mod node_metric;
 pub mod node_slo;
 pub mod pod;
 pub mod qos;
 pub mod quantity;
 pub mod resources;
+pub mod rfc3339;
 pub mod topology;
 
 use serde::{Deserialize, Deserializer};

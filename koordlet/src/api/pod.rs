@@ -44,6 +44,9 @@ pub struct ObjectMeta {
     /// Annotations.
     #[serde(deserialize_with = "null_default")]
     pub annotations: BTreeMap<String, String>,
+    /// RFC 3339 time at which the object was made; the kubelet shows none of a static pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
     /// RFC 3339 time of the delete request, when there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,

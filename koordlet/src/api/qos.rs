@@ -49,6 +49,17 @@ impl QosClass {
             _ => return None,
         })
     }
+
+    /// Its label's text.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Lse => "LSE",
+            Self::Lsr => "LSR",
+            Self::Ls => "LS",
+            Self::Be => "BE",
+            Self::System => "SYSTEM",
+        }
+    }
 }
 
 /// The Koordinator priority class.
@@ -78,6 +89,16 @@ impl PriorityClass {
             "koord-free" => Self::Free,
             _ => return None,
         })
+    }
+
+    /// Its label's text.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Prod => "koord-prod",
+            Self::Mid => "koord-mid",
+            Self::Batch => "koord-batch",
+            Self::Free => "koord-free",
+        }
     }
 
     /// The class whose range a numeric priority is in.

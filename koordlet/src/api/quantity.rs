@@ -41,6 +41,26 @@ impl Quantity {
         MilliCpu(self.milli())
     }
 
+    /// Thousandths.
+    pub fn from_milli(milli: i64) -> Self {
+        Self { nanos: i128::from(milli) * (NANO / 1000) }
+    }
+
+    /// As Kubernetes writes a decimal quantity, collection.md 9.4: `1500m`, `2`, `1k`.
+    pub fn decimal_text(self) -> String {
+        let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+        largest(self.nanos, 1000, &suffixes)
+    }
+
+    /// As Kubernetes writes an amount of bytes, collection.md 9.4: `8500Mi`, `1536`. What is below 1024 or no whole
+    /// number is written as a decimal one.
+    pub fn binary_text(self) -> String {
+        if self.nanos % NANO != 0 || self.nanos.abs() < 1024 * NANO {
+            return self.decimal_text();
+        }
+        largest(self.nanos / NANO, 1024, &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"])
+    }
+
     /// Whether it is exactly zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
@@ -51,12 +71,41 @@ impl Quantity {
     pub fn plus(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_add(other.nanos) }
     }
+
+    /// The difference, saturating; may be negative.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self { nanos: self.nanos.saturating_sub(other.nanos) }
+    }
+
+    /// One of `shares` equal shares, rounded up to a thousandth; the whole for no share. For amounts from zero up.
+    #[must_use]
+    pub fn share_of(self, shares: usize) -> Self {
+        let unit = i128::try_from(shares.max(1)).unwrap_or(i128::MAX).saturating_mul(NANO / 1000);
+        let rounded_up = self.nanos / unit + i128::from(self.nanos % unit > 0);
+        Self { nanos: rounded_up.saturating_mul(NANO / 1000) }
+    }
 }
 
 /// Rounds away from zero, as Kubernetes does, and saturates to i64.
 fn div_away_from_zero(value: i128, unit: i128) -> i64 {
     let rounded = value / unit + if value % unit == 0 { 0 } else { value.signum() };
     i64::try_from(rounded).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+/// `value` in the largest unit that divides it; each unit is `step` of the one before.
+fn largest(mut value: i128, step: i128, suffixes: &[&str]) -> String {
+    if value == 0 {
+        return "0".to_owned();
+    }
+    let mut suffixes = suffixes.iter();
+    let mut suffix = suffixes.next().copied().unwrap_or_default();
+    while value % step == 0 {
+        let Some(next) = suffixes.next() else { break };
+        value /= step;
+        suffix = next;
+    }
+    format!("{value}{suffix}")
 }
 
 /// Multiplier of a suffix as (base, exponent).
@@ -210,5 +259,31 @@ mod tests {
         }
         assert_eq!("9E".parse::<Quantity>().unwrap().value(), 9_000_000_000_000_000_000);
         assert_eq!("99999E".parse::<Quantity>().unwrap().value(), i64::MAX);
+    }
+
+    #[test]
+    fn texts_are_the_canonical_ones() {
+        // Row 51 of collection.md 17, and of row 67 the fraction.
+        let cpu = [0, 1, 1000, 1500, 1_000_000].map(|milli| Quantity::from_milli(milli).decimal_text());
+        assert_eq!(cpu, ["0", "1m", "1", "1500m", "1k"]);
+        let bytes = [0, 999, 1000, 1024, 1536, 2_048_000, 1_000_000_000_000, 269_755_191_296];
+        let bytes = bytes.map(|bytes| Quantity::from_integer(bytes).binary_text());
+        assert_eq!(bytes, ["0", "999", "1k", "1Ki", "1536", "2000Ki", "976562500Ki", "263432804Ki"]);
+        assert_eq!("740408490333m".parse::<Quantity>().unwrap().binary_text(), "740408490333m");
+        assert_eq!(Quantity::from_integer(8_912_896_000).binary_text(), "8500Mi");
+        assert_eq!(Quantity::from_integer(-2048).binary_text(), "-2Ki");
+        assert_eq!(Quantity::from_integer(1 << 62).binary_text(), "4Ei");
+        assert_eq!("1n".parse::<Quantity>().unwrap().decimal_text(), "1n");
+    }
+
+    #[test]
+    fn shares_are_rounded_up_to_a_thousandth() {
+        // Example 16 and row 67 of collection.md.
+        let share = |text: &str, shares| text.parse::<Quantity>().unwrap().share_of(shares).decimal_text();
+        assert_eq!([share("1500m", 2), share("1500m", 3), share("1m", 3)], ["750m", "500m", "1m"]);
+        assert_eq!([share("0", 3), share("2", 0), share("1u", 1)], ["0", "2", "1m"]);
+        assert_eq!(share("1000000001", 3), "333333333667m");
+        let (one, two) = (Quantity::from_integer(1), Quantity::from_integer(2));
+        assert_eq!(one.minus(two), Quantity::from_integer(-1));
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::duration::parse_duration;
 use super::gates::{Gate, Gates};
 use super::mistakes::Mistakes;
+use crate::api::duration::parse_duration;
 
 /// Least time between two rounds of any collector.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);

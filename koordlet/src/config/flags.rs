@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Parser, Subcommand};
 use super::audit::AuditFlags;
 use super::collect::CollectFlags;
 use super::kube::KubeFlags;
+use super::predict::PredictFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 
 /// Flags that the agent uses, the same for every verb.
@@ -86,6 +87,9 @@ pub struct Flags {
     /// Audit.
     #[command(flatten)]
     pub audit: AuditFlags,
+    /// Prediction.
+    #[command(flatten)]
+    pub predict: PredictFlags,
 
     /// Log level: error, warn, info, debug or trace; wins over -v
     #[arg(long, value_name = "LEVEL")]

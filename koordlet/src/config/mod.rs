@@ -6,11 +6,11 @@
 pub mod argv;
 pub mod audit;
 pub mod collect;
-pub mod duration;
 pub mod flags;
 pub mod gates;
 pub mod kube;
 mod mistakes;
+pub mod predict;
 pub mod reference;
 pub mod resolve;
 pub mod settings;

@@ -2,8 +2,8 @@
 //! taken over unchanged: they are accepted, their values are checked, and one line says that they have no
 //! effect. collection.md 14, qos.md 8.3, hooks.md 2.1.
 
-use super::duration::parse_duration;
 use super::gates::parse_bool;
+use crate::api::duration::parse_duration;
 
 /// What a flag's value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +87,6 @@ pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("pod-resources-proxy-path", Text, "/var/run/koordlet/pod-resources"),
     flag("pouch-endpoint", Text, ""),
     flag("pprof-addr", Text, ":9317"),
-    flag("prediction-checkpoint-filepath", Text, "/prediction-checkpoints"),
-    flag("prediction-cold-start-duration", Duration, "24h0m0s"),
-    flag("prediction-cpu-histogram-decay-halflife", Duration, "12h0m0s"),
-    flag("prediction-memory-histogram-decay-halflife", Duration, "24h0m0s"),
-    flag("prediction-model-checkpoint-interval", Duration, "10m0s"),
-    flag("prediction-model-checkpoint-max-per-step", Int, "12"),
-    flag("prediction-model-expiration-duration", Duration, "30m0s"),
-    flag("prediction-safety-margin-percent", Int, "10"),
-    flag("prediction-training-interval", Duration, "1m0s"),
     flag("qos-extension-plugins", Text, ""),
     flag("reconcile-interval-seconds", Int, "1"),
     flag("report-interval", Duration, "0s"),

@@ -10,7 +10,7 @@ use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
-use super::{audit, collect, kube};
+use super::{audit, collect, kube, predict};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
 
@@ -120,6 +120,7 @@ fn resolve_config(
     let collect = collect::resolve(&flags.collect, &known, mistakes, &mut notices);
     let kube = kube::resolve(&flags.kube, mistakes);
     let audit = audit::resolve(&flags.audit, &known, mistakes, &mut notices);
+    let predict = predict::resolve(&flags.predict, mistakes, &mut notices);
 
     Some(Config {
         node_name,
@@ -137,6 +138,7 @@ fn resolve_config(
         kube: kube?,
         collect: collect?,
         audit: audit?,
+        predict: predict?,
         cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         dry_run: dry_run?,

@@ -8,6 +8,7 @@ use super::audit::AuditSettings;
 use super::collect::CollectSettings;
 use super::gates::Gates;
 use super::kube::KubeSettings;
+use super::predict::PredictSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -111,6 +112,8 @@ pub struct Config {
     pub collect: CollectSettings,
     /// What is audited.
     pub audit: AuditSettings,
+    /// How use is learnt and predicted.
+    pub predict: PredictSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.

@@ -89,13 +89,14 @@ impl NodeCpuInfo {
         if rows.is_empty() {
             return Err(TopologyError::NoCpu { path: roots.sys.join("devices/system/cpu") });
         }
-        let mut processor_infos: Vec<_> = rows.into_iter().map(ProcessorInfo::from).collect();
+        let processor_infos = rows.into_iter().map(ProcessorInfo::from).collect();
+        Ok(Self::new(BasicInfo::read(roots, threads_per_core), processor_infos))
+    }
+
+    /// Sorts and groups the processors.
+    pub fn new(basic_info: BasicInfo, mut processor_infos: Vec<ProcessorInfo>) -> Self {
         processor_infos.sort_by_key(|info| (info.node, info.socket, info.core, info.cpu));
-        Ok(Self {
-            basic_info: BasicInfo::read(roots, threads_per_core),
-            total_info: TotalInfo::group(&processor_infos),
-            processor_infos,
-        })
+        Self { basic_info, total_info: TotalInfo::group(&processor_infos), processor_infos }
     }
 }
 

@@ -2,111 +2,170 @@
 //! series is refused or taken by itself (collection.md 15 row 26); a figure that is not known is no sample.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::state::facts::{Facts, Switch};
-use crate::state::group_stats::GroupStats;
-use crate::state::groups::{Group, GroupKind};
+use crate::state::group_stats::{GroupStat, GroupStats};
+use crate::state::groups::{Group, GroupKind, GroupList, PerGroup};
 use crate::state::series::key::SeriesKey;
 use crate::state::series::metric::Metric;
+use crate::state::series::placed::PlacedSeries;
 use crate::state::series::shared::SharedSeries;
-use crate::state::usage::Usage;
+use crate::state::usage::{GroupUsage, Usage};
+use crate::units::{Bytes, Nanos};
 
-/// Writes them. Clones write the same series.
-#[derive(Clone, Debug)]
+/// Writes them. Whoever writes has one of his own, since it remembers where in the series his groups are.
+#[derive(Debug)]
 pub struct History {
     series: SharedSeries,
     /// `--enable-pagecache-collector`
     page_cache: bool,
     /// Whether a policy asks for memory with page cache (collection.md 15 row 9).
     page_cache_asked: Switch,
-    failing: Arc<AtomicBool>,
+    list: Arc<GroupList>,
+    cpu: Vec<PlacedSeries>,
+    memory: Vec<PlacedSeries>,
+    with_page_cache: Vec<PlacedSeries>,
+    throttled: Vec<PlacedSeries>,
+    failing: bool,
 }
 
 impl History {
-    /// Into `series`; memory with page cache only if `page_cache` or once `facts` say that somebody wants it.
+    /// Into `series`; memory with page cache only if `page_cache` or while `facts` say that somebody wants it.
     pub fn new(series: SharedSeries, facts: &Facts, page_cache: bool) -> Self {
-        let page_cache_asked = facts.page_cache_asked.clone();
-        Self { series, page_cache, page_cache_asked, failing: Arc::default() }
+        Self {
+            series,
+            page_cache,
+            page_cache_asked: facts.page_cache_asked.clone(),
+            list: Arc::default(),
+            cpu: Vec::new(),
+            memory: Vec::new(),
+            with_page_cache: Vec::new(),
+            throttled: Vec::new(),
+            failing: false,
+        }
     }
 
     /// A sample of the node and of the CPU use of groups.
-    pub fn usage(&self, usage: &Usage) {
-        self.told(self.series.append(usage.at, of_usage(usage, self.with_page_cache())));
+    pub fn usage(&mut self, usage: &Usage) {
+        self.follow(usage.groups.list());
+        let node = self.series.append(usage.at, of_node(usage, self.wants_page_cache()));
+        let cpu = |usage: &GroupUsage| usage.cpu.map(|cpu| cpu.cores());
+        let groups =
+            append(&self.series, usage.at, &mut self.cpu, &usage.groups, cpu_of, |_, usage| cpu(usage));
+        self.told(node + groups);
     }
 
     /// A round of the files of groups.
-    pub fn groups(&self, stats: &GroupStats) {
-        self.told(self.series.append(stats.at, of_groups(stats, self.with_page_cache())));
+    pub fn groups(&mut self, stats: &GroupStats) {
+        self.follow(stats.groups.list());
+        let page_cache = self.wants_page_cache();
+        let Self { series, memory, with_page_cache, throttled, .. } = self;
+        let (at, groups) = (stats.at, &stats.groups);
+        let mut refused = append(series, at, memory, groups, memory_of, |_, stat| {
+            stat.memory.map(|memory| float(memory.without_page_cache))
+        });
+        refused += append(series, at, with_page_cache, groups, with_page_cache_of, |group, stat| {
+            // A host application's is always kept (collection.md 6.5).
+            let wanted = page_cache || group.kind == GroupKind::HostApp;
+            stat.memory.filter(|_| wanted).map(|memory| float(memory.with_page_cache))
+        });
+        refused += append(series, at, throttled, groups, throttled_of, |group, stat: &GroupStat| {
+            stat.throttled.filter(|_| group.kind != GroupKind::HostApp)
+        });
+        self.told(refused);
     }
 
-    fn with_page_cache(&self) -> bool {
+    fn wants_page_cache(&self) -> bool {
         self.page_cache || self.page_cache_asked.is_on()
     }
 
-    /// Tells of refused samples, once until there are none.
-    fn told(&self, refused: usize) {
-        let failed = refused > 0;
-        if self.failing.swap(failed, Ordering::Relaxed) || !failed {
+    /// Forgets the places of another list's groups.
+    fn follow(&mut self, list: &Arc<GroupList>) {
+        if Arc::ptr_eq(&self.list, list) {
             return;
         }
-        let why = self.series.last_refusal().map(|refusal| refusal.to_string()).unwrap_or_default();
-        tracing::warn!(refused, why, "samples are not kept");
+        self.list = Arc::clone(list);
+        let Self { cpu, memory, with_page_cache, throttled, .. } = self;
+        for places in [cpu, memory, with_page_cache, throttled] {
+            places.clear();
+        }
+    }
+
+    /// Tells of refused samples, once until there are none.
+    fn told(&mut self, refused: usize) {
+        let was_failing = std::mem::replace(&mut self.failing, refused > 0);
+        if self.failing && !was_failing {
+            let why = self.series.last_refusal().map(|refusal| refusal.to_string()).unwrap_or_default();
+            tracing::warn!(refused, why, "samples are not kept");
+        }
     }
 }
 
-fn of_usage(usage: &Usage, page_cache: bool) -> impl Iterator<Item = (SeriesKey, f64)> {
+/// Appends one figure of each group, and makes the places where they are not those of the list yet.
+fn append<T>(
+    series: &SharedSeries,
+    at: Nanos,
+    places: &mut Vec<PlacedSeries>,
+    groups: &PerGroup<T>,
+    metric: impl Fn(GroupKind) -> Metric,
+    figure: impl Fn(&Group, &T) -> Option<f64>,
+) -> usize {
+    if places.is_empty() {
+        let place = |(group, _): (&Group, &T)| PlacedSeries::new(key(group, metric(group.kind)));
+        places.extend(groups.iter().map(place));
+    }
+    let samples = places.iter_mut().zip(groups.iter());
+    let samples = samples.filter_map(|(place, (group, of_group))| Some((place, figure(group, of_group)?)));
+    series.append_placed(at, samples)
+}
+
+fn of_node(usage: &Usage, page_cache: bool) -> impl Iterator<Item = (SeriesKey, f64)> {
+    let with_page_cache = usage.node_memory_with_page_cache.filter(|_| page_cache);
     let node = [
         (Metric::NodeCpuUsage, usage.node_cpu.map(|cpu| cpu.cores())),
-        (Metric::NodeMemoryUsage, usage.node_memory.map(|bytes| bytes.0 as f64)),
-        (
-            Metric::NodeMemoryUsageWithPageCache,
-            usage.node_memory_with_page_cache.filter(|_| page_cache).map(|bytes| bytes.0 as f64),
-        ),
+        (Metric::NodeMemoryUsage, usage.node_memory.map(float)),
+        (Metric::NodeMemoryUsageWithPageCache, with_page_cache.map(float)),
     ];
     let node = node.into_iter().filter_map(|(metric, value)| Some((SeriesKey::node(metric), value?)));
     let numa = usage.numa.iter().flat_map(|(id, figures)| {
         let cpu = figures.cpu.map(|cpu| (SeriesKey::numa(Metric::NodeNumaCpuUsage, *id), cpu.cores()));
-        let memory = figures.memory.map(|bytes| bytes.0 as f64);
+        let memory = figures.memory.map(float);
         let memory = memory.map(|bytes| (SeriesKey::numa(Metric::NodeNumaMemoryUsage, *id), bytes));
         cpu.into_iter().chain(memory)
     });
-    let groups = usage.groups.iter().filter_map(|(group, usage)| {
-        let metric = match group.kind {
-            GroupKind::Pod => Metric::PodCpuUsage,
-            GroupKind::Container => Metric::ContainerCpuUsage,
-            GroupKind::HostApp => Metric::HostAppCpuUsage,
-        };
-        Some((key(group, metric), usage.cpu?.cores()))
-    });
-    node.chain(numa).chain(groups)
+    node.chain(numa)
 }
 
-fn of_groups(stats: &GroupStats, page_cache: bool) -> impl Iterator<Item = (SeriesKey, f64)> {
-    stats.groups.iter().flat_map(move |(group, stat)| {
-        let (memory, with_page_cache, throttled) = match group.kind {
-            GroupKind::Pod => {
-                (Metric::PodMemoryUsage, Metric::PodMemoryUsageWithPageCache, Some(Metric::PodCpuThrottled))
-            }
-            GroupKind::Container => (
-                Metric::ContainerMemoryUsage,
-                Metric::ContainerMemoryUsageWithPageCache,
-                Some(Metric::ContainerCpuThrottled),
-            ),
-            GroupKind::HostApp => (Metric::HostAppMemoryUsage, Metric::HostAppMemoryUsageWithPageCache, None),
-        };
-        // A host application's is always kept (collection.md 6.5).
-        let page_cache = page_cache || group.kind == GroupKind::HostApp;
-        let samples = [
-            (Some(memory), stat.memory.map(|memory| memory.without_page_cache.0 as f64)),
-            (
-                Some(with_page_cache).filter(|_| page_cache),
-                stat.memory.map(|memory| memory.with_page_cache.0 as f64),
-            ),
-            (throttled, stat.throttled),
-        ];
-        samples.into_iter().filter_map(|(metric, value)| Some((key(group, metric?), value?)))
-    })
+fn cpu_of(kind: GroupKind) -> Metric {
+    match kind {
+        GroupKind::Pod => Metric::PodCpuUsage,
+        GroupKind::Container => Metric::ContainerCpuUsage,
+        GroupKind::HostApp => Metric::HostAppCpuUsage,
+    }
+}
+
+fn memory_of(kind: GroupKind) -> Metric {
+    match kind {
+        GroupKind::Pod => Metric::PodMemoryUsage,
+        GroupKind::Container => Metric::ContainerMemoryUsage,
+        GroupKind::HostApp => Metric::HostAppMemoryUsage,
+    }
+}
+
+fn with_page_cache_of(kind: GroupKind) -> Metric {
+    match kind {
+        GroupKind::Pod => Metric::PodMemoryUsageWithPageCache,
+        GroupKind::Container => Metric::ContainerMemoryUsageWithPageCache,
+        GroupKind::HostApp => Metric::HostAppMemoryUsageWithPageCache,
+    }
+}
+
+/// Host applications have none.
+fn throttled_of(kind: GroupKind) -> Metric {
+    match kind {
+        GroupKind::Pod => Metric::PodCpuThrottled,
+        GroupKind::Container | GroupKind::HostApp => Metric::ContainerCpuThrottled,
+    }
 }
 
 fn key(group: &Group, metric: Metric) -> SeriesKey {
@@ -115,6 +174,10 @@ fn key(group: &Group, metric: Metric) -> SeriesKey {
         GroupKind::Container => SeriesKey::container(metric, &group.name),
         GroupKind::HostApp => SeriesKey::host_app(metric, &group.name),
     }
+}
+
+fn float(bytes: Bytes) -> f64 {
+    bytes.0 as f64
 }
 
 #[cfg(test)]
@@ -174,7 +237,7 @@ mod tests {
 
     #[test]
     fn each_figure_has_its_series() {
-        let (history, _) = history(true);
+        let (mut history, _) = history(true);
         history.usage(&usage(1));
         history.groups(&stats(1));
         let expected = [
@@ -201,7 +264,7 @@ mod tests {
 
     #[test]
     fn c9_page_cache_is_kept_when_the_flag_or_a_policy_asks() {
-        let (history, facts) = history(false);
+        let (mut history, facts) = history(false);
         let with_page_cache = |history: &History| {
             let kept = kept(history).into_iter();
             kept.filter(|line| line.contains("page_cache")).count()
@@ -217,7 +280,7 @@ mod tests {
 
     #[test]
     fn c26_a_figure_that_is_not_known_is_no_sample_and_a_bad_one_is_refused_alone() {
-        let (history, _) = history(false);
+        let (mut history, _) = history(false);
         history.usage(&Usage { at: Nanos(1), ..Usage::default() });
         assert!(kept(&history).is_empty());
         let mut stats = stats(2);
@@ -225,5 +288,28 @@ mod tests {
         history.groups(&stats);
         assert_eq!(history.series.stats().refused, 1);
         assert_eq!(kept(&history).len(), 4, "{:?}", kept(&history));
+    }
+
+    #[test]
+    fn places_are_found_again_after_other_series_have_gone_and_groups_have_come() {
+        let (mut history, _) = history(false);
+        let round = |history: &mut History, names: &[&str], at: u64| {
+            let mut usage = Usage { at: Nanos(at), ..Usage::default() };
+            for (name, milli) in names.iter().zip(1..) {
+                let group = Group::new(GroupKind::Pod, name, CgroupDir::new(name).unwrap());
+                usage.groups.set(group, GroupUsage::of(NanoCpu(milli * 1_000_000)));
+            }
+            history.usage(&usage);
+            names.iter().zip(1..).all(|(name, milli)| {
+                let key = SeriesKey::pod(Metric::PodCpuUsage, &(*name).into());
+                let newest = history.series.newest(&key, Nanos(at), Nanos(at));
+                newest == Some((Nanos(at), f64::from(milli) / 1000.0))
+            })
+        };
+        assert!(round(&mut history, &["a", "b", "c"], 1));
+        history.series.retire(|key| key.pod_uid() != Some("a"));
+        assert!(round(&mut history, &["a", "b", "c"], 2));
+        assert!(round(&mut history, &["b", "c", "d"], 3));
+        assert_eq!(history.series.stats().refused, 0);
     }
 }

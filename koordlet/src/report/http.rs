@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, StatusCode};
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 
 use super::audit::page::EventsPage;
 use super::connections::{Answer, answer, text};
@@ -37,14 +38,14 @@ impl Pages {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         }
-        self.page(request.uri().path(), request.headers())
+        self.page(request.uri().path(), request.headers()).await
     }
 
-    fn page(&self, path: &str, headers: &HeaderMap) -> Answer {
+    async fn page(&self, path: &str, headers: &HeaderMap) -> Answer {
         match path {
-            "/metrics" => self.metrics(Scope::All, headers),
-            "/internal-metrics" => self.metrics(Scope::Internal, headers),
-            "/external-metrics" => self.metrics(Scope::External, headers),
+            "/metrics" => self.metrics(Scope::All, headers).await,
+            "/internal-metrics" => self.metrics(Scope::Internal, headers).await,
+            "/external-metrics" => self.metrics(Scope::External, headers).await,
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/readyz" => {
                 let readiness = self.readers.readiness();
@@ -59,10 +60,16 @@ impl Pages {
         }
     }
 
-    fn metrics(&self, scope: Scope, headers: &HeaderMap) -> Answer {
+    /// Written by another thread: a thousand containers make a page of milliseconds, and the agent's loop shares
+    /// this one.
+    async fn metrics(&self, scope: Scope, headers: &HeaderMap) -> Answer {
         let accept = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
         let format = Format::asked_for(accept);
-        let mut page = answer(StatusCode::OK, format.content_type(), self.metrics.page(format, scope));
+        let metrics = Arc::clone(&self.metrics);
+        let Ok(page) = spawn_blocking(move || metrics.page(format, scope)).await else {
+            return text(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be written\n");
+        };
+        let mut page = answer(StatusCode::OK, format.content_type(), page);
         page.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         page
     }
@@ -85,12 +92,13 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::report::metrics::Gated;
     use crate::state::facts::Facts;
     use crate::state::hub::hub;
     use crate::state::pods::PodTable;
 
     async fn get(pages: &Pages, path: &str) -> (u16, String) {
-        let answer = pages.page(path, &HeaderMap::new());
+        let answer = pages.page(path, &HeaderMap::new()).await;
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -99,7 +107,7 @@ mod tests {
     #[tokio::test]
     async fn the_paths_answer_with_what_is_known() {
         let (writers, readers) = hub();
-        let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), false));
+        let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), Gated::default()));
         let pages = Pages { metrics, readers, events: None };
         assert_eq!(get(&pages, "/healthz").await, (200, "ok\n".to_owned()));
         let (status, body) = get(&pages, "/readyz").await;

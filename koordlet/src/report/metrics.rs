@@ -10,13 +10,14 @@ mod executor;
 mod exposition;
 pub mod families;
 mod node;
+mod node_metric;
 mod parts;
 mod pods;
 mod sensors;
 mod table;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -24,12 +25,14 @@ pub use self::exposition::{Exposition, Format, Scope, Series};
 pub use self::families::Family;
 pub use self::parts::Part;
 use self::parts::PartTimes;
-use self::sensors::SensorSeries;
+use self::sensors::{CgroupEventCounts, SensorSeries};
 pub use self::table::markdown;
 use super::audit::stats::AuditStats;
+use crate::ebpf::events::CgroupEvent;
 use crate::ebpf::load::EMBEDDED;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
+use crate::node::follower::FollowerStats;
 use crate::node::rounds::{RoundStats, Rounds};
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
@@ -45,6 +48,15 @@ pub enum NodeFacts {
     Numa,
 }
 
+/// Families that gates switch on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gated {
+    /// A series for each CPU of a pool (`PerCPUMetric`).
+    pub per_cpu: bool,
+    /// The last report of use (`NodeMetricPromMetrics`).
+    pub node_metric: bool,
+}
+
 /// Writes families of a room that the series do not know.
 type Source = Box<dyn Fn(&mut Exposition<'_>) + Send + Sync>;
 
@@ -53,16 +65,20 @@ pub struct Metrics {
     node: String,
     readers: Readers,
     facts: Facts,
-    per_cpu: bool,
+    gated: Gated,
     started: Duration,
     cpu_reads: RoundStats,
     numa_reads: RoundStats,
     suppressed: Mutex<Option<Suppressed>>,
     slo_refused: AtomicU64,
     parts: PartTimes,
+    /// Bytes of the page that was written last.
+    last_page: AtomicUsize,
+    cgroup_events: CgroupEventCounts,
     executor: OnceLock<Arc<ExecutorStats>>,
     sensors: OnceLock<SensorSeries>,
     rounds: OnceLock<Vec<(&'static str, Arc<RoundStats>)>>,
+    follower: OnceLock<Arc<FollowerStats>>,
     series: OnceLock<SharedSeries>,
     audit: OnceLock<Arc<AuditStats>>,
     sources: RwLock<Vec<Source>>,
@@ -77,23 +93,25 @@ struct Suppressed {
 }
 
 impl Metrics {
-    /// The series of the node `node_name`, with what `readers` and `facts` hold; one series for each CPU of a pool
-    /// only if `per_cpu` (gate `PerCPUMetric`).
-    pub fn new(node_name: &str, readers: &Readers, facts: &Facts, per_cpu: bool) -> Self {
+    /// The series of the node `node_name`, with what `readers` and `facts` hold, and the families that are `gated`.
+    pub fn new(node_name: &str, readers: &Readers, facts: &Facts, gated: Gated) -> Self {
         Self {
             node: node_name.to_owned(),
             readers: readers.clone(),
             facts: facts.clone(),
-            per_cpu,
+            gated,
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             cpu_reads: RoundStats::default(),
             numa_reads: RoundStats::default(),
             suppressed: Mutex::default(),
             slo_refused: AtomicU64::new(0),
             parts: PartTimes::default(),
+            last_page: AtomicUsize::new(0),
+            cgroup_events: CgroupEventCounts::default(),
             executor: OnceLock::new(),
             sensors: OnceLock::new(),
             rounds: OnceLock::new(),
+            follower: OnceLock::new(),
             series: OnceLock::new(),
             audit: OnceLock::new(),
             sources: RwLock::default(),
@@ -118,6 +136,11 @@ impl Metrics {
     /// Adds the series of the collectors that run; once.
     pub fn add_rounds(&self, rounds: &Rounds) {
         drop(self.rounds.set(rounds.stats().to_vec()));
+    }
+
+    /// Adds the series of what follows each sample of use; once.
+    pub fn add_follower(&self, stats: Arc<FollowerStats>) {
+        drop(self.follower.set(stats));
     }
 
     /// Adds the series of the metric cache; once.
@@ -146,6 +169,11 @@ impl Metrics {
         self.parts.note(part, took);
     }
 
+    /// The kernel told of a cgroup.
+    pub fn cgroup_event(&self, event: &CgroupEvent) {
+        self.cgroup_events.note(event);
+    }
+
     /// Facts of the machine were read, or could not be.
     pub fn node_facts_read<T, E>(&self, facts: NodeFacts, outcome: &Result<T, E>) {
         let stats = match facts {
@@ -159,10 +187,15 @@ impl Metrics {
     /// The page of `scope`.
     pub fn page(&self, format: Format, scope: Scope) -> String {
         let begin = Instant::now();
-        let mut page = Exposition::new(format, scope, &self.node);
+        // A page is about as long as the last one: growing by doubling would take twice the memory.
+        let last = self.last_page.load(Ordering::Relaxed);
+        let mut page = Exposition::new(format, scope, &self.node, last.saturating_add(last / 16));
         self.show_own(&mut page);
         let now = self.readers.snapshot();
-        node::show(&mut page, &now, &self.facts, self.per_cpu);
+        node::show(&mut page, &now, &self.facts, self.gated.per_cpu);
+        if let Some(report) = self.facts.report.get() {
+            node_metric::show(&mut page, &report, self.gated.node_metric);
+        }
         pods::show(&mut page, &now.pods, &self.facts);
         if let Some(stats) = self.executor.get() {
             executor::show(&mut page, stats);
@@ -170,8 +203,12 @@ impl Metrics {
         if let Some(sensors) = self.sensors.get() {
             sensors.show(&mut page);
         }
-        if let Some(rounds) = self.rounds.get() {
-            parts::show_rounds(&mut page, rounds);
+        let follower = self.follower.get();
+        let steps = follower.map(|follower| &*follower.steps).unwrap_or_default();
+        parts::show_rounds(&mut page, self.rounds.get().map_or(&[], Vec::as_slice), steps);
+        if let Some(follower) = follower {
+            let missed = follower.missed.load(Ordering::Relaxed);
+            page.family(Family::CollectorMissedSamples, |series| series.count(&[], missed));
         }
         if let Some(series) = self.series.get() {
             parts::show_series(&mut page, &series.stats());
@@ -182,8 +219,10 @@ impl Metrics {
         for source in self.sources.read().unwrap_or_else(PoisonError::into_inner).iter() {
             source(&mut page);
         }
+        let page = page.finish();
+        self.last_page.store(page.len(), Ordering::Relaxed);
         self.ran(Part::Scrape, begin.elapsed());
-        page.finish()
+        page
     }
 
     /// What is counted here.
@@ -207,6 +246,7 @@ impl Metrics {
         }
         let refused = self.slo_refused.load(Ordering::Relaxed);
         page.family(Family::NodeSloRefusedFields, |series| series.count(&[], refused));
+        self.cgroup_events.show(page);
         self.parts.show(page);
     }
 }

@@ -7,11 +7,32 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::pods::PodTable;
 use super::topology::KubeletCpuPolicy;
+use crate::api::qos::QosClass;
 use crate::cpuset::CpuSet;
 
 /// CPUs by (pod UID, container name).
 pub type ContainerCpus = BTreeMap<(Arc<str>, String), CpuSet>;
+
+/// CPUs that the kubelet pinned, by pod, collection.md 10.3 (a): not those of pods labelled LS or BE, which share, nor
+/// those of pods that `is_placed` names, which have CPUs from the scheduler.
+pub fn pinned_by_pod(
+    exclusive: &ContainerCpus,
+    pods: &PodTable,
+    is_placed: impl Fn(&str) -> bool,
+) -> BTreeMap<Arc<str>, CpuSet> {
+    let mut pinned: BTreeMap<Arc<str>, CpuSet> = BTreeMap::new();
+    for ((uid, _), cpus) in exclusive {
+        let qos = pods.pods.get(uid).and_then(|pod| pod.qos);
+        if matches!(qos, Some(QosClass::Ls | QosClass::Be)) || is_placed(uid) {
+            continue;
+        }
+        let all = pinned.entry(Arc::clone(uid)).or_default();
+        *all = all.union(cpus);
+    }
+    pinned
+}
 
 /// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

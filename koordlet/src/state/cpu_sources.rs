@@ -8,13 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cpu_manager::CpuManagerState;
-use super::pods::PodEntry;
-use super::reserve::reserve_cpus;
+use super::pods::{PodEntry, PodTable};
+use super::reserve::reservation_cpus;
 use super::topology::{KubeletCpuPolicy, TopologyInput};
 use crate::api::annotations::{self, AnnotationError, Annotations};
 use crate::api::keys;
 use crate::api::qos::QosClass;
-use crate::api::topology::NodeReservation;
+use crate::api::topology::{NodeReservation, SystemQosResource};
 use crate::cpuset::CpuSet;
 use crate::units::MilliCpu;
 
@@ -47,6 +47,29 @@ pub(super) struct Allocations {
 }
 
 impl Allocations {
+    /// Of these pods; one whose annotation cannot be read has none and is named.
+    pub(super) fn of_pods(pods: &PodTable, notices: &mut Vec<TopologyNotice>) -> Self {
+        let mut allocations = Self::default();
+        for (uid, pod) in &pods.pods {
+            match allocated_cpus(pod) {
+                Ok(cpus) if cpus.is_empty() => {}
+                Ok(cpus) => {
+                    allocations.by_pod.insert(Arc::clone(uid), (pod.qos, cpus));
+                }
+                Err(error) => {
+                    let meta = &pod.pod.metadata;
+                    let object = format!("pod {}/{}", meta.namespace, meta.name);
+                    notices.push(TopologyNotice {
+                        object,
+                        key: keys::RESOURCE_STATUS,
+                        problem: problem(&error),
+                    });
+                }
+            }
+        }
+        allocations
+    }
+
     /// CPUs of all pods.
     pub(super) fn all(&self) -> CpuSet {
         self.by_pod.values().fold(CpuSet::new(), |all, (_, cpus)| all.union(cpus))
@@ -120,17 +143,12 @@ impl<'a> CpuSources<'a> {
         let reservation = annotations::node_reservation(annotations);
         let cpus = reservation.map_err(|error| problem(&error)).and_then(|reservation| {
             let reservation = reservation.unwrap_or_default();
-            let by_amount = object == NODE && reservation.reserved_cpus.is_empty();
-            if by_amount { self.cpus_for(&reservation) } else { listed(&reservation) }
+            if object != NODE {
+                return listed(&reservation);
+            }
+            reservation_cpus(&reservation, self.input.cpus).map_err(|error| error.to_string())
         });
         self.or_last(object, keys::NODE_RESERVATION, cpus, last)
-    }
-
-    /// CPUs for a reservation that gives an amount only: rounded up, chosen by topology.
-    fn cpus_for(&self, reservation: &NodeReservation) -> Result<CpuSet, String> {
-        let cores = reservation.resources.get(keys::CPU).map_or(0, |amount| amount.value());
-        let count = usize::try_from(cores).unwrap_or(0);
-        reserve_cpus(count, self.input.cpus).map_err(|error| error.to_string())
     }
 
     /// What the Node's reservation annotation takes from BE, as qos.md 5.1 counts it: the length of its list,
@@ -161,11 +179,9 @@ impl<'a> CpuSources<'a> {
             return CpuSet::new();
         };
         let system = annotations::system_qos_resource(annotations);
-        let parsed = system.map_err(|error| problem(&error)).and_then(|system| {
-            let system = system.unwrap_or_default();
-            let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
-            Ok(if system.cpuset_exclusive.unwrap_or(true) { cpus } else { CpuSet::new() })
-        });
+        let parsed = system
+            .map_err(|error| problem(&error))
+            .and_then(|system| exclusive_cpus(&system.unwrap_or_default()));
         self.or_last(object, keys::SYSTEM_QOS_RESOURCE, parsed, last)
     }
 
@@ -206,21 +222,7 @@ impl<'a> CpuSources<'a> {
 
     /// What the scheduler gave to pods.
     pub(super) fn allocations(&mut self) -> Allocations {
-        let mut allocations = Allocations::default();
-        for (uid, pod) in &self.input.pods.pods {
-            match allocated_cpus(pod) {
-                Ok(cpus) if cpus.is_empty() => {}
-                Ok(cpus) => {
-                    allocations.by_pod.insert(Arc::clone(uid), (pod.qos, cpus));
-                }
-                Err(error) => {
-                    let meta = &pod.pod.metadata;
-                    let object = format!("pod {}/{}", meta.namespace, meta.name);
-                    self.notice(&object, keys::RESOURCE_STATUS, problem(&error));
-                }
-            }
-        }
-        allocations
+        Allocations::of_pods(self.input.pods, &mut self.notices)
     }
 }
 
@@ -229,8 +231,14 @@ fn listed(reservation: &NodeReservation) -> Result<CpuSet, String> {
     reservation.reserved_cpus.parse().map_err(|error| format!("reservedCPUs: {error}"))
 }
 
+/// The CPUs that the SYSTEM class has for itself; none where it shares them.
+pub(super) fn exclusive_cpus(system: &SystemQosResource) -> Result<CpuSet, String> {
+    let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
+    Ok(if system.cpuset_exclusive.unwrap_or(true) { cpus } else { CpuSet::new() })
+}
+
 /// The causes of an error in one line; the notice itself names the annotation.
-fn problem(error: &AnnotationError) -> String {
+pub(super) fn problem(error: &AnnotationError) -> String {
     let mut text = error.source.to_string();
     let mut cause = error.source.source();
     while let Some(error) = cause {

@@ -10,6 +10,7 @@ use super::cold_memory::ColdMemory;
 use super::cpi::CpiCounts;
 use super::disks::Disks;
 use super::group_stats::GroupStats;
+use super::node_metric::build::Report;
 use super::pressure::NodePressure;
 use super::system_usage::SystemUsage;
 use crate::host::numa::NodeNumaInfo;
@@ -85,6 +86,8 @@ pub struct Facts {
     pub cache_use: Published<CacheUse>,
     /// Cold memory; from the kidled collector.
     pub cold_memory: Published<ColdMemory>,
+    /// The last report of use, and what was predicted for it; from the NodeMetric reporter.
+    pub report: Published<Report>,
     /// Block devices; from the disk collector.
     pub disks: Published<Disks>,
     /// Whether somebody wants the history of memory with page cache though no flag says so; from the NodeMetric's

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::topology::CpuInfo;
-use crate::cpuset::CpuSet;
+use crate::api::keys;
+use crate::api::topology::NodeReservation;
+use crate::cpuset::{CpuSet, CpuSetError};
 
 /// A number of CPUs that the node does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +18,27 @@ pub struct ReserveError {
     pub wanted: usize,
     /// How many there are.
     pub online: usize,
+}
+
+/// A node reservation that names no CPUs of this node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReservationError {
+    /// Its list is none.
+    #[error("reservedCPUs: {0}")]
+    List(CpuSetError),
+    /// Its amount is more than there is.
+    #[error(transparent)]
+    Amount(ReserveError),
+}
+
+/// The CPUs that a reservation names, collection.md 10.3: its list, else its amount rounded up to whole CPUs,
+/// chosen by topology; none without either.
+pub fn reservation_cpus(reservation: &NodeReservation, cpus: &[CpuInfo]) -> Result<CpuSet, ReservationError> {
+    if !reservation.reserved_cpus.is_empty() {
+        return reservation.reserved_cpus.parse().map_err(ReservationError::List);
+    }
+    let cores = reservation.resources.get(keys::CPU).map_or(0, |amount| amount.value());
+    reserve_cpus(usize::try_from(cores).unwrap_or(0), cpus).map_err(ReservationError::Amount)
 }
 
 /// Chooses `count` of `cpus`, collection.md 10.3. At each level the candidates with the fewest free CPUs come

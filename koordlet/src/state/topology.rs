@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::cpu_manager::pinned_by_pod;
+use super::cpu_pools::CpuPools;
 use super::cpu_sources::{Allocations, CpuSources, TopologyNotice};
 use super::pods::PodTable;
 use crate::api::node::Node;
@@ -129,13 +131,9 @@ impl Topology {
         topology.lse = allocations.of(QosClass::Lse);
         topology.lsr = allocations.of(QosClass::Lsr).difference(&topology.lse);
         let pinned = topology.pinned(input.pods, &allocations);
-        topology.be_pool = topology
-            .all()
-            .difference(&topology.reserved)
-            .difference(&topology.system_exclusive)
-            .difference(&topology.lse)
-            .difference(&pinned);
-        topology.ls_pool = topology.be_pool.difference(&allocations.all());
+        let pools = CpuPools::new(&topology.all(), &pinned, &allocations)
+            .without(&topology.reserved, &topology.system_exclusive);
+        (topology.ls_pool, topology.be_pool) = (pools.ls, pools.be);
         (topology, sources.into_notices())
     }
 
@@ -150,12 +148,9 @@ impl Topology {
         if self.kubelet_policy == KubeletCpuPolicy::None {
             return CpuSet::new();
         }
-        let counts = |uid: &Arc<str>| {
-            let qos = pods.pods.get(uid).and_then(|pod| pod.qos);
-            !matches!(qos, Some(QosClass::Ls | QosClass::Be)) && !allocations.by_pod.contains_key(uid)
-        };
-        let pinned = self.kubelet_exclusive.iter().filter(|((uid, _), _)| counts(uid));
-        pinned.fold(CpuSet::new(), |all, (_, cpus)| all.union(cpus))
+        let is_placed = |uid: &str| allocations.by_pod.contains_key(uid);
+        let pinned = pinned_by_pod(&self.kubelet_exclusive, pods, is_placed);
+        pinned.values().fold(CpuSet::new(), |all, cpus| all.union(cpus))
     }
 }
 

@@ -37,6 +37,7 @@ const IMPURE: &[(&str, &str)] = &[
     ("std::env", "the environment"),
     ("Instant::now", "the clock"),
     ("SystemTime::now", "the clock"),
+    ("Timestamp::now", "the clock"),
     ("thread::sleep", "the clock"),
     ("tokio::time", "the clock"),
     ("std::process", "processes"),

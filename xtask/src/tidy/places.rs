@@ -23,6 +23,7 @@ const MAY_WRITE: &[(&str, &str)] = &[
     ("koordlet/src/executor/", "the host"),
     ("koordlet/src/report/admin", "the agent's own socket"),
     ("koordlet/src/report/audit/", "the agent's own audit log"),
+    ("koordlet/src/report/checkpoints.rs", "the agent's own checkpoints of prediction"),
     ("koordlet/src/agent", "the agent's own run directory"),
     ("koordlet/src/host/probe_group.rs", "an empty group of doctor's own, removed at once"),
     ("koordlet/src/cli/restore.rs", "the ledger, through the executor"),

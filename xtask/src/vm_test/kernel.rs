@@ -18,19 +18,7 @@ pub(super) fn fetch(folder: &Path) -> Result<PathBuf> {
     if let Some(image) = image_in(&unpacked) {
         return Ok(image);
     }
-    let package = real_package()?;
-    let packages = folder.join("packages");
-    // What an interrupted run left behind may be half a file.
-    if packages.exists() {
-        fs::remove_dir_all(&packages)?;
-    }
-    fs::create_dir_all(&packages)?;
-    debian::download(&package, &packages)?;
-    let file =
-        fs::read_dir(&packages)?.flatten().map(|entry| entry.path()).next().context("no package came")?;
-    let partial = folder.join("kernel.partial");
-    capture(Command::new("dpkg").arg("-x").args([&file, &partial])).context("unpacking the kernel")?;
-    fs::rename(&partial, &unpacked)?;
+    debian::unpack(&real_package()?, &unpacked)?;
     image_in(&unpacked).context("the kernel's package holds no image")
 }
 

@@ -38,9 +38,9 @@ pub struct Exposition<'a> {
 }
 
 impl<'a> Exposition<'a> {
-    /// An empty page of the node `node`.
-    pub fn new(format: Format, scope: Scope, node: &'a str) -> Self {
-        Self { text: String::with_capacity(16 << 10), format, scope, node }
+    /// An empty page of the node `node`, with room for so many bytes.
+    pub fn new(format: Format, scope: Scope, node: &'a str, room: usize) -> Self {
+        Self { text: String::with_capacity(room), format, scope, node }
     }
 
     /// Has `write` write the series of `family`, if the page shows it. A family is written once a page; one without
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn page(format: Format, scope: Scope, write: impl FnOnce(&mut Exposition<'_>)) -> String {
-        let mut page = Exposition::new(format, scope, "n1");
+        let mut page = Exposition::new(format, scope, "n1", 0);
         write(&mut page);
         page.finish()
     }

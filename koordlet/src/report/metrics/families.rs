@@ -144,6 +144,23 @@ families! {
         "CPUs that best-effort pods may use";
     CpusetBeSharePoolInfo "cpuset_be_share_pool_info" Gauge Internal Reference "1" ["node" "cpu"]
         "1 for each CPU that best-effort pods may use (gate PerCPUMetric)";
+    NodeMetricNodeUsage "node_metric_node_usage" Gauge Internal Reference "cores, bytes" ["node" "resource" "unit"]
+        "Mean use of the node in the last report (gate NodeMetricPromMetrics)";
+    NodeMetricSystemUsage "node_metric_system_usage" Gauge Internal Reference "cores, bytes"
+        ["node" "resource" "unit"]
+        "Mean use of the system in the last report (gate NodeMetricPromMetrics)";
+    NodeMetricNumaNodeUsage "node_metric_numa_node_usage" Gauge Internal Reference "cores, bytes"
+        ["node" "numa_node_id" "resource" "unit"]
+        "Mean use of a NUMA node in the last report (gate NodeMetricPromMetrics)";
+    NodeMetricNumaSystemUsage "node_metric_numa_system_usage" Gauge Internal Reference "cores, bytes"
+        ["node" "numa_node_id" "resource" "unit"]
+        "Mean use of the system on a NUMA node in the last report (gate NodeMetricPromMetrics)";
+    NodePredictedResourceReclaimable "node_predicted_resource_reclaimable" Gauge Internal Reference "cores, bytes"
+        ["node" "predictor" "resource" "unit"]
+        "Requests of prod pods that are predicted to stay unused; minPredictor is what is reported";
+    NodePredictedResourcePeak "node_predicted_resource_peak" Gauge Internal Reference "cores, bytes"
+        ["node" "predictor" "resource" "unit"]
+        "Predicted peak of prod pods, by priorityReclaimablePredictor with the system; minPredictor is what is reported";
     HostApplicationResourceUsage "host_application_resource_usage" Gauge Internal Reference "cores, bytes"
         ["node" "host_application_name" "priority_class" "qos" "resource"]
         "CPU and memory use of host applications, memory without page cache";
@@ -153,6 +170,12 @@ families! {
 
     NodeResourceAllocatable "node_resource_allocatable" Gauge External Reference "by label" ["node" "resource" "unit"]
         "Batch and mid resources that the node offers";
+    NodePriorityResourceReclaimable "node_priority_resource_reclaimable" Gauge External Reference "cores, bytes"
+        ["node" "priority" "resource" "unit"]
+        "Reclaimable resources of prod pods in the last report, 0 if they could not be predicted";
+    NodeResourcePriorityReclaimableStatus "node_resource_priority_reclaimable_status" Gauge External Reference "0 or 1"
+        ["node" "priority"]
+        "1 if the reclaimable resources could not be predicted for the last report, else 0";
     ContainerResourceRequests "container_resource_requests" Gauge External Reference "milli-cores, bytes"
         ["node" "container_id" "container_name" "pod_name" "pod_namespace" "pod_uid" "resource" "unit"]
         "Batch and mid resources that a container asks for; the label unit is the reference's, integer for all";
@@ -196,6 +219,8 @@ families! {
         "Rounds of the collectors that have a pace of their own";
     CollectorSeconds "collector_seconds_total" Counter Internal Own "seconds" ["node" "collector"]
         "Time that the rounds of a collector took";
+    CollectorMissedSamples "collector_missed_samples_total" Counter Internal Own "samples" ["node"]
+        "Samples of use that no reading of group files followed, since the last one was still going on";
     Series "series" Gauge Internal Own "series" ["node"]
         "Time series in the metric cache";
     SeriesSamples "series_samples" Gauge Internal Own "samples" ["node"]
@@ -222,6 +247,8 @@ families! {
         "Files that were no audit log and were set aside, and lines that were cut short and ended";
     ExecutorActions "executor_actions_total" Counter Internal Own "actions" ["node" "action"]
         "What the executor did and met";
+    CgroupEvents "cgroup_events_total" Counter Internal Own "events" ["node" "event"]
+        "Births and deaths of cgroups that the agent was told of, and events that were lost on the way";
     EbpfActive "ebpf_active" Gauge Internal Own "1 or 0" ["node" "part" "reason"]
         "1 where births (events) or CPU time (usage) come from eBPF, 0 where they come from files, with the reason";
     EbpfLost "ebpf_lost_total" Counter Internal Own "events" ["node" "reason"]

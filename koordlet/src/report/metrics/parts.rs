@@ -11,6 +11,9 @@ use crate::node::rounds::RoundStats;
 use crate::report::audit::stats::AuditStats;
 use crate::state::series::shared::SeriesStats;
 
+/// A collector's name and how its rounds went.
+pub(super) type NamedRounds = (&'static str, Arc<RoundStats>);
+
 /// A part of the agent that runs again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -81,25 +84,29 @@ pub(super) fn show_reads(page: &mut Exposition<'_>, family: Family, stats: &Roun
     let counts = counts.map(|(status, count)| (status, count.load(Ordering::Relaxed)));
     if counts.iter().any(|(_, count)| *count > 0) {
         page.family(family, |series| {
-            counts.iter().for_each(|(status, count)| series.count(&[status], *count));
+            for (status, count) in counts {
+                series.count(&[status], count);
+            }
         });
     }
 }
 
-/// Rounds of the collectors, by name; those of the disks have a name of the reference, too.
-pub(super) fn show_rounds(page: &mut Exposition<'_>, collectors: &[(&'static str, Arc<RoundStats>)]) {
+/// Rounds by name of the collectors that have a pace of their own, and of the steps that follow each sample of use.
+/// Those of the disks have a name of the reference, too.
+pub(super) fn show_rounds(page: &mut Exposition<'_>, collectors: &[NamedRounds], steps: &[NamedRounds]) {
     if let Some((_, stats)) = collectors.iter().find(|(collector, _)| *collector == disks::NAME) {
         show_reads(page, Family::CollectNodeLocalStorageInfo, stats);
     }
+    let all = || collectors.iter().chain(steps);
     page.family(Family::CollectorRounds, |series| {
-        for (collector, stats) in collectors {
+        for (collector, stats) in all() {
             for (status, count) in [("succeeded", &stats.succeeded), ("failed", &stats.failed)] {
                 series.count(&[collector, status], count.load(Ordering::Relaxed));
             }
         }
     });
     page.family(Family::CollectorSeconds, |series| {
-        for (collector, stats) in collectors {
+        for (collector, stats) in all() {
             series.value(&[collector], seconds(&stats.took));
         }
     });

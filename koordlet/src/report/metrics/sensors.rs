@@ -1,9 +1,11 @@
-//! The sensors' series: eBPF or files and why, losses, and how full the usage map is.
+//! The sensors' series: births and deaths, eBPF or files and why, losses, and how full the usage map is.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::exposition::Exposition;
 use super::families::Family;
+use crate::ebpf::events::CgroupEvent;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::ebpf::usage_stats::{Count, UsageStats};
 
@@ -16,6 +18,33 @@ const FIGURES: [(Family, Count); 6] = [
     (Family::EbpfUsageBuried, Count::Buried),
     (Family::EbpfUsageDrifts, Count::Drifts),
 ];
+
+/// What the agent was told of cgroups.
+#[derive(Debug, Default)]
+pub(super) struct CgroupEventCounts {
+    born: AtomicU64,
+    died: AtomicU64,
+    lost: AtomicU64,
+}
+
+impl CgroupEventCounts {
+    pub(super) fn note(&self, event: &CgroupEvent) {
+        match event {
+            CgroupEvent::Born { .. } => self.born.fetch_add(1, Ordering::Relaxed),
+            CgroupEvent::Died { .. } => self.died.fetch_add(1, Ordering::Relaxed),
+            CgroupEvent::Lost { count } => self.lost.fetch_add(*count, Ordering::Relaxed),
+        };
+    }
+
+    pub(super) fn show(&self, page: &mut Exposition<'_>) {
+        let Self { born, died, lost } = self;
+        page.family(Family::CgroupEvents, |series| {
+            for (event, count) in [("born", born), ("died", died), ("lost", lost)] {
+                series.count(&[event], count.load(Ordering::Relaxed));
+            }
+        });
+    }
+}
 
 /// Where births and CPU time come from; fixed once the sensors run.
 pub(super) struct SensorSeries {

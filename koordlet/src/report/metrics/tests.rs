@@ -29,7 +29,7 @@ struct Scene {
 fn scene() -> Scene {
     let (writers, readers) = hub();
     let facts = Facts::default();
-    let metrics = Metrics::new("n\"1", &readers, &facts, true);
+    let metrics = Metrics::new("n\"1", &readers, &facts, Gated { per_cpu: true, node_metric: true });
     Scene { writers, facts, metrics }
 }
 
@@ -63,8 +63,8 @@ fn pod(uid: &str, name: &str, containers: &[(&str, &str)]) -> Pod {
     .unwrap()
 }
 
-fn line(avg10: f64) -> Option<PressureLine> {
-    Some(PressureLine { avg10, avg60: 2.0, avg300: 3.0, total: 4 })
+fn line(avg10: f64) -> PressureLine {
+    PressureLine { avg10, avg60: 2.0, avg300: 3.0, total: 4 }
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn cpi_and_pressure_are_shown_while_pod_and_container_are_known() {
         [key("u", "containerd://1"), key("u", "containerd://gone"), key("gone", "containerd://1")];
     let counts = containers.clone().map(|of| (of, cpi)).into();
     scene.facts.cpi.set(CpiCounts { containers: counts, ..CpiCounts::default() });
-    let all = Pressure { some: line(1.0), full: line(0.5) };
+    let all = Pressure { some: Some(line(1.0)), full: Some(line(0.5)) };
     let pressure = GroupPressure { cpu: Pressure { full: None, ..all }, memory: all, io: all };
     scene.facts.pressure.set(NodePressure {
         pods: [("u".into(), pressure), ("gone".into(), pressure)].into(),
@@ -231,6 +231,18 @@ fn readings_runs_and_other_rooms_are_counted() {
     scene.metrics.add(|page| page.family(Family::ManifestErrors, |series| series.count(&[], 3)));
     assert_eq!(scene.lines(Scope::Internal, Family::ManifestErrors), ["} 3"]);
     assert!(scene.lines(Scope::External, Family::ManifestErrors).is_empty());
+    scene.metrics.cgroup_event(&CgroupEvent::Lost { count: 3 });
+    let events = ["born", "died", "lost"]
+        .map(|event| format!(",event=\"{event}\"}} {}", if event == "lost" { 3 } else { 0 }));
+    assert_eq!(scene.all(Family::CgroupEvents), events);
+    let counts = Arc::new(RoundStats::default());
+    counts.failed.store(2, Ordering::Relaxed);
+    counts.took.store(1_500_000_000, Ordering::Relaxed);
+    let follower = FollowerStats { steps: vec![("groups", counts)], missed: AtomicU64::new(4) };
+    scene.metrics.add_follower(Arc::new(follower));
+    assert_eq!(scene.all(Family::CollectorRounds)[1], ",collector=\"groups\",status=\"failed\"} 2");
+    assert_eq!(scene.all(Family::CollectorSeconds), [",collector=\"groups\"} 1.5"]);
+    assert_eq!(scene.all(Family::CollectorMissedSamples), ["} 4"]);
     scene.metrics.slo_refused(2);
     assert_eq!(scene.all(Family::NodeSloRefusedFields), ["} 2"]);
 }

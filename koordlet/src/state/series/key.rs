@@ -300,10 +300,6 @@ impl SeriesKey {
     pub(super) fn instance(&self) -> &Instance {
         &self.instance
     }
-
-    pub(super) fn into_instance(self) -> Instance {
-        self.instance
-    }
 }
 
 impl fmt::Display for SeriesKey {

@@ -7,6 +7,7 @@ pub mod aggregates;
 pub mod class;
 pub mod key;
 pub mod metric;
+pub mod placed;
 pub mod refusal;
 pub mod settings;
 pub mod shared;

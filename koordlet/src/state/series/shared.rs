@@ -8,6 +8,7 @@ use super::aggregates::Aggregates;
 use super::class::Scope;
 use super::key::SeriesKey;
 use super::metric::{Metric, Property};
+use super::placed::PlacedSeries;
 use super::refusal::{QueryError, Refusal};
 use super::settings::SeriesSettings;
 use super::store::SeriesStore;
@@ -43,6 +44,15 @@ impl SharedSeries {
     /// kind is what the memory is planned for. `samples` is run under the lock: it must not ask the series.
     pub fn append(&self, at: Nanos, samples: impl IntoIterator<Item = (SeriesKey, f64)>) -> usize {
         self.lock().append(at, samples)
+    }
+
+    /// The same for series that a writer adds to round after round: each is found where it was the last time.
+    pub fn append_placed<'a>(
+        &self,
+        at: Nanos,
+        samples: impl IntoIterator<Item = (&'a mut PlacedSeries, f64)>,
+    ) -> usize {
+        self.lock().append_placed(at, samples)
     }
 
     /// The figures of all samples from `from` to `to`, both included, of all series of `metric` whose properties

@@ -7,10 +7,11 @@ use super::aggregates::Points;
 use super::class::Scope;
 use super::key::{Instance, SeriesKey};
 use super::metric::{Metric, Property};
+use super::placed::PlacedSeries;
 use super::refusal::{QueryError, Refusal};
 use super::settings::SeriesSettings;
 use super::shared::SeriesStats;
-use super::table::{Budget, Reason, Table};
+use super::table::{Budget, Place, Reason, Table};
 use crate::units::Nanos;
 
 /// Rounds without a sample after which a series gives its room to a new one, if there is no other.
@@ -45,31 +46,56 @@ impl SeriesStore {
         let mut refused = 0;
         let mut swept = false;
         for (key, value) in samples {
-            if let Err(refusal) = self.append_one(at, key, value, &mut swept) {
-                self.last_refusal = Some(refusal);
-                refused += 1;
-            }
+            let taken = self.append_one(at, &key, &mut Place::default(), value, &mut swept);
+            refused += self.note(taken);
         }
-        self.refused += refused as u64;
         refused
     }
 
-    fn append_one(&mut self, at: Nanos, key: SeriesKey, value: f64, swept: &mut bool) -> Result<(), Refusal> {
-        if !key.is_complete() {
-            return Err(Refusal::Properties { key });
+    /// Adds a batch to series that remember their places.
+    pub(super) fn append_placed<'a>(
+        &mut self,
+        at: Nanos,
+        samples: impl IntoIterator<Item = (&'a mut PlacedSeries, f64)>,
+    ) -> usize {
+        let mut refused = 0;
+        let mut swept = false;
+        for (PlacedSeries { key, place }, value) in samples {
+            let taken = self.append_one(at, key, place, value, &mut swept);
+            refused += self.note(taken);
         }
-        let metric = key.metric();
-        let mut taken = self.try_append(at, &key, value);
+        refused
+    }
+
+    /// 1 if it was refused.
+    fn note(&mut self, taken: Result<(), Refusal>) -> usize {
+        let Err(refusal) = taken else { return 0 };
+        self.last_refusal = Some(refusal);
+        self.refused += 1;
+        1
+    }
+
+    fn append_one(
+        &mut self,
+        at: Nanos,
+        key: &SeriesKey,
+        place: &mut Place,
+        value: f64,
+        swept: &mut bool,
+    ) -> Result<(), Refusal> {
+        if !key.is_complete() {
+            return Err(Refusal::Properties { key: key.clone() });
+        }
+        let mut taken = self.try_append(at, key, place, value);
         if taken == Err(Reason::NoRoom) && !*swept {
             // Once a batch: else a store that stays full would be searched for each new series.
             *swept = true;
             for table in self.tables.values_mut() {
                 table.drop_idle(IDLE_ROUNDS, &mut self.budget);
             }
-            taken = self.try_append(at, &key, value);
+            taken = self.try_append(at, key, place, value);
         }
-        let instance = key.into_instance();
-        let key = || SeriesKey::new(metric, instance);
+        let key = || key.clone();
         taken.map_err(|reason| match reason {
             Reason::Value => Refusal::Value { key: key(), value },
             Reason::Older(newest) => Refusal::Older { key: key(), at, newest },
@@ -79,14 +105,20 @@ impl SeriesStore {
         })
     }
 
-    fn try_append(&mut self, at: Nanos, key: &SeriesKey, value: f64) -> Result<(), Reason> {
+    fn try_append(
+        &mut self,
+        at: Nanos,
+        key: &SeriesKey,
+        place: &mut Place,
+        value: f64,
+    ) -> Result<(), Reason> {
         let metric = key.metric();
         let (settings, wishes) = (&self.settings, &self.wishes);
         let table = self.tables.entry(metric).or_insert_with(|| {
             let window = settings.window(metric, longest_wish(wishes, metric.scope()));
             Table::new(metric.precision(), settings.interval(metric), window)
         });
-        table.append(at, key.instance(), value, &mut self.budget)
+        table.append(at, key.instance(), place, value, &mut self.budget)
     }
 
     /// Collects the samples of all series of a kind whose properties have these values.

@@ -64,6 +64,14 @@ struct Row {
     newest: Nanos,
 }
 
+/// Where a row was found last, for the next time. Rows only move when others are dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    row: usize,
+    /// The table's `moves` then, and 1 more: a new place is nowhere.
+    moves: u64,
+}
+
 /// The series of a kind.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -84,6 +92,8 @@ pub(super) struct Table {
     samples: usize,
     /// Times given up within the window, for want of room.
     cut_short: u64,
+    /// How often rows have moved.
+    moves: u64,
 }
 
 impl Table {
@@ -102,6 +112,7 @@ impl Table {
             index: HashMap::new(),
             samples: 0,
             cut_short: 0,
+            moves: 0,
         }
     }
 
@@ -117,16 +128,20 @@ impl Table {
         self.cut_short
     }
 
-    /// Adds a sample. One that is there already, with the same value, is taken as well.
+    /// Adds a sample. One that is there already, with the same value, is taken as well. `place` is the
+    /// instance's own, and right afterwards.
     pub(super) fn append(
         &mut self,
         at: Nanos,
         instance: &Instance,
+        place: &mut Place,
         value: f64,
         budget: &mut Budget,
     ) -> Result<(), Reason> {
         let kept = self.precision.kept(value).ok_or(Reason::Value)?;
-        let known = self.index.get(instance).copied();
+        let here = self.moves + 1;
+        let known = Some(place.row).filter(|_| place.moves == here);
+        let known = known.or_else(|| self.index.get(instance).copied());
         if let Some(row) = known.and_then(|row| self.rows.get(row)) {
             match at.cmp(&row.newest) {
                 Ordering::Less => return Err(Reason::Older(row.newest)),
@@ -139,6 +154,7 @@ impl Table {
             Some(row) => row,
             None => self.new_row(instance, budget).ok_or(Reason::NoRoom)?,
         };
+        *place = Place { row, moves: here };
         let cell = self.cell(column);
         if let Some(row) = self.rows.get_mut(row) {
             row.newest = at;
@@ -232,6 +248,7 @@ impl Table {
         if gone == 0 {
             return;
         }
+        self.moves += 1;
         for (place, row) in self.rows.iter().enumerate() {
             if let Some(entry) = self.index.get_mut(&row.instance) {
                 *entry = place;

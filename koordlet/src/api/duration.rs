@@ -1,6 +1,9 @@
-//! Durations in Go's syntax (`1m30s`, `100ms`, `1.5h`), as every duration flag takes them.
+//! Durations in Go's syntax (`1m30s`, `100ms`, `1.5h`), as flags and objects hold them.
 
+use std::fmt;
 use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -26,6 +29,64 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
         rest = after;
     }
     Ok(Duration::from_nanos(nanos))
+}
+
+/// A duration in an object, written as Go prints it: `5m0s`, `1h0m0s`, `1.5s`, `100ms`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GoDuration(pub Duration);
+
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, nanos) = (self.0.as_secs(), u64::from(self.0.subsec_nanos()));
+        if whole == 0 && nanos > 0 {
+            return match nanos {
+                1_000_000.. => write!(f, "{}ms", Decimal(nanos, 1_000_000)),
+                1_000.. => write!(f, "{}µs", Decimal(nanos, 1_000)),
+                _ => write!(f, "{nanos}ns"),
+            };
+        }
+        let (hours, minutes, seconds) = (whole / 3_600, whole / 60 % 60, whole % 60);
+        if hours > 0 {
+            write!(f, "{hours}h")?;
+        }
+        if whole >= 60 {
+            write!(f, "{minutes}m")?;
+        }
+        write!(f, "{}s", Decimal(seconds * NANOS_PER_SECOND + nanos, NANOS_PER_SECOND))
+    }
+}
+
+/// A number of parts, of which the second figure (a power of ten) make one: without zeros at the end.
+struct Decimal(u64, u64);
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(parts, one) = *self;
+        write!(f, "{}", parts / one)?;
+        let (mut rest, mut place) = (parts % one, one);
+        if rest > 0 {
+            f.write_str(".")?;
+        }
+        while rest > 0 {
+            place /= 10;
+            write!(f, "{}", rest / place)?;
+            rest %= place;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for GoDuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GoDuration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Self).map_err(serde::de::Error::custom)
+    }
 }
 
 /// The nanoseconds of the first number with its unit, and what follows it.
@@ -81,7 +142,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn durations_are_written_as_go_prints_them() {
+        for (text, printed) in [
+            ("0", "0s"),
+            ("1s", "1s"),
+            ("300s", "5m0s"),
+            ("10m", "10m0s"),
+            ("1h", "1h0m0s"),
+            ("24h0m1s", "24h0m1s"),
+            ("1500ms", "1.5s"),
+            ("90.25s", "1m30.25s"),
+            ("100ms", "100ms"),
+            ("1.5ms", "1.5ms"),
+            ("2us", "2µs"),
+            ("7ns", "7ns"),
+            ("3600.000000001s", "1h0m0.000000001s"),
+        ] {
+            assert_eq!(GoDuration(parse_duration(text).unwrap()).to_string(), printed);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_is_read_back(nanos: u64, whole in 0_u64..200_000) {
+            for duration in [Duration::from_nanos(nanos), Duration::from_secs(whole)] {
+                let json = serde_json::to_string(&GoDuration(duration)).unwrap();
+                prop_assert_eq!(serde_json::from_str::<GoDuration>(&json).unwrap().0, duration);
+            }
+        }
+
         #[test]
         fn no_text_panics(text in "\\PC{0,20}|[0-9.]{0,25}(ns|s|h|m)?") {
             if let Err(error) = parse_duration(&text) {
