@@ -7,6 +7,7 @@ use super::audit::AuditFlags;
 use super::collect::CollectFlags;
 use super::kube::KubeFlags;
 use super::predict::PredictFlags;
+use super::kubelet::KubeletFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 
 /// Flags that the agent uses, the same for every verb.
@@ -90,6 +91,9 @@ pub struct Flags {
     /// Prediction.
     #[command(flatten)]
     pub predict: PredictFlags,
+    /// The kubelet.
+    #[command(flatten)]
+    pub kubelet: KubeletFlags,
 
     /// Log level: error, warn, info, debug or trace; wins over -v
     #[arg(long, value_name = "LEVEL")]

@@ -9,6 +9,7 @@ pub mod collect;
 pub mod flags;
 pub mod gates;
 pub mod kube;
+pub mod kubelet;
 mod mistakes;
 pub mod predict;
 pub mod reference;

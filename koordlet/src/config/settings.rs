@@ -9,6 +9,7 @@ use super::collect::CollectSettings;
 use super::gates::Gates;
 use super::kube::KubeSettings;
 use super::predict::PredictSettings;
+use super::kubelet::KubeletSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -114,6 +115,8 @@ pub struct Config {
     pub audit: AuditSettings,
     /// How use is learnt and predicted.
     pub predict: PredictSettings,
+    /// How the kubelet is asked for pods.
+    pub kubelet: KubeletSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.

@@ -9,6 +9,7 @@ mod accept;
 mod executor;
 mod exposition;
 pub mod families;
+mod kubelet;
 mod node;
 mod node_metric;
 mod parts;
@@ -33,6 +34,7 @@ use crate::ebpf::load::EMBEDDED;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
 use crate::node::follower::FollowerStats;
+use crate::kube::kubelet_stats::KubeletStats;
 use crate::node::rounds::{RoundStats, Rounds};
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
@@ -81,6 +83,7 @@ pub struct Metrics {
     follower: OnceLock<Arc<FollowerStats>>,
     series: OnceLock<SharedSeries>,
     audit: OnceLock<Arc<AuditStats>>,
+    kubelet: OnceLock<Arc<KubeletStats>>,
     sources: RwLock<Vec<Source>>,
 }
 
@@ -114,6 +117,7 @@ impl Metrics {
             follower: OnceLock::new(),
             series: OnceLock::new(),
             audit: OnceLock::new(),
+            kubelet: OnceLock::new(),
             sources: RwLock::default(),
         }
     }
@@ -151,6 +155,11 @@ impl Metrics {
     /// Adds the counters of the audit log; once.
     pub fn add_audit(&self, stats: Arc<AuditStats>) {
         drop(self.audit.set(stats));
+    }
+
+    /// Adds the counters of the kubelet's client; once.
+    pub fn add_kubelet(&self, stats: Arc<KubeletStats>) {
+        drop(self.kubelet.set(stats));
     }
 
     /// Suppression has decided: use of LS, and what it leaves to BE under `policy` (`cpuset`, `cfsQuota`).
@@ -215,6 +224,9 @@ impl Metrics {
         }
         if let Some(stats) = self.audit.get() {
             parts::show_audit(&mut page, stats);
+        }
+        if let Some(stats) = self.kubelet.get() {
+            kubelet::show(&mut page, stats);
         }
         for source in self.sources.read().unwrap_or_else(PoisonError::into_inner).iter() {
             source(&mut page);

@@ -13,13 +13,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("node", &["ebpf", "state"]),
     ("kube", &["config", "ebpf", "state"]),
     ("manifests", &["state"]),
+    ("kube", &["config", "ebpf", "state"]),
     ("state", &["ebpf", "manifests"]),
     ("rules", &["claims", "state"]),
     ("strategies", &["claims", "state"]),
     ("claims", &["state"]),
     ("executor", &["claims", "ebpf"]),
     ("config", &[]),
-    ("report", &["claims", "config", "ebpf", "executor", "node", "state"]),
+    ("report", &["claims", "config", "ebpf", "executor", "kube", "node", "state"]),
 ];
 
 /// Rooms that see everything: they wire the others together.

@@ -167,6 +167,9 @@ families! {
     ResourceUpdateDuration "resource_update_duration_milliseconds" Histogram Internal Reference "milliseconds"
         ["status" "type"]
         "Time of a write to the kernel";
+    KubeletRequestDuration "kubelet_request_duration_seconds" Histogram Internal Reference "seconds"
+        ["code" "path" "verb"]
+        "Time until the kubelet began to answer a request";
 
     NodeResourceAllocatable "node_resource_allocatable" Gauge External Reference "by label" ["node" "resource" "unit"]
         "Batch and mid resources that the node offers";
@@ -209,6 +212,16 @@ families! {
         "Errors in manifest files since the start";
     ManifestBadFiles "manifest_bad_files" Gauge Internal Own "files" ["node"]
         "Manifest files that are bad at present";
+    KubeletSyncs "kubelet_syncs_total" Counter Internal Own "lists" ["node" "result"]
+        "Lists of pods that the kubelet was asked for";
+    KubeletFailures "kubelet_failures_total" Counter Internal Own "requests" ["node" "reason"]
+        "Requests to the kubelet that did not succeed";
+    KubeletTriggers "kubelet_triggers_total" Counter Internal Own "events, lists" ["node" "kind"]
+        "Cgroup events that asked for a list of pods, and lists that came later (deferred) or again (follow_up) for them";
+    KubeletRefusedPods "kubelet_refused_pods_total" Counter Internal Own "pods" ["node"]
+        "Pods in the kubelet's lists that could not be read";
+    KubeletRenewedCredentials "kubelet_renewed_credentials_total" Counter Internal Own "times" ["node"]
+        "Times that the kubelet refused credentials that it had taken, and they were read anew";
     NodeSloRefusedFields "nodeslo_refused_fields_total" Counter Internal Own "fields" ["node"]
         "Fields of NodeSLO that were refused";
     PartRuns "part_runs_total" Counter Internal Own "runs" ["node" "part"]
