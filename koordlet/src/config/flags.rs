@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, Args, Command, FromArgMatches, Parser, Subcommand};
 use super::audit::AuditFlags;
 use super::collect::CollectFlags;
 use super::kube::KubeFlags;
-use super::predict::PredictFlags;
 use super::kubelet::KubeletFlags;
+use super::predict::PredictFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 
 /// Flags that the agent uses, the same for every verb.

@@ -8,8 +8,8 @@ use super::audit::AuditSettings;
 use super::collect::CollectSettings;
 use super::gates::Gates;
 use super::kube::KubeSettings;
-use super::predict::PredictSettings;
 use super::kubelet::KubeletSettings;
+use super::predict::PredictSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
