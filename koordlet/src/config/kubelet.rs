@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::duration::parse_duration;
 use super::mistakes::Mistakes;
+use crate::api::duration::parse_duration;
 
 /// Least time between two regular lists.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -41,7 +41,7 @@ mod tests {
     fn the_references_histogram_has_its_labels_and_no_node() {
         let stats = KubeletStats::default();
         stats.answered("/pods/", 200, Duration::from_millis(3));
-        let mut page = Exposition::new(Format::Classic, Scope::Internal, "n1");
+        let mut page = Exposition::new(Format::Classic, Scope::Internal, "n1", 0);
         show(&mut page, &stats);
         let text = page.finish();
         let name = "koordlet_kubelet_request_duration_seconds";
