@@ -142,6 +142,9 @@ fn renew<T>(
     }
 }
 
+/// Entries of a list that are for some nodes.
+type NodeEntries<'a> = Vec<(Selector, &'a Map<String, Value>)>;
+
 /// The JSON document of a key.
 struct Document<'a> {
     key: &'static str,
@@ -155,11 +158,7 @@ impl<'a> Document<'a> {
 
     /// The entries of list `name` that are for some nodes. One without a selector is for none (qos.md 9), and neither is
     /// one with a selector that cannot be read.
-    fn node_entries(
-        &self,
-        name: &str,
-        notices: &mut Notices,
-    ) -> Result<Vec<(Selector, &'a Map<String, Value>)>, String> {
+    fn node_entries(&self, name: &str, notices: &mut Notices) -> Result<NodeEntries<'a>, String> {
         let entries = match self.member(name) {
             None => return Ok(Vec::new()),
             Some(list) => list.as_array().ok_or_else(|| format!("{name} is not a list"))?,

@@ -60,21 +60,17 @@ fn read_features(fields: &mut Fields<'_, '_>) -> BTreeMap<String, bool> {
     const NAME: &str = "schedFeatures";
     let mut features = BTreeMap::new();
     for (name, value) in fields.members(NAME).into_iter().flatten() {
-        match value.as_bool() {
-            Some(on) => {
-                features.insert(name.clone(), on);
-            }
-            None => {
-                let field = format!("{}.{name:.80}", fields.field(NAME));
-                fields.faults().refuse(field, value, "is not true or false");
-            }
+        if let Some(on) = value.as_bool() {
+            features.insert(name.clone(), on);
+        } else {
+            let field = format!("{}.{name:.80}", fields.field(NAME));
+            fields.faults().refuse(field, value, "is not true or false");
         }
     }
     features
 }
 
 /// As Kubernetes writes a bandwidth.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn decimal<S: Serializer>(quantity: &Quantity, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&quantity.decimal_text())
 }
