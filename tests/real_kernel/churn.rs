@@ -2,7 +2,7 @@
 //! figure, no open file, and no series a minute after.
 //!
 //! `KOORDLET_TEST_CHURN_SECONDS` sets how long it goes on: 15 s unless it says otherwise, since it is one of many
-//! tests; `cargo xtask bench` and whoever doubts give it the full minute.
+//! tests.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -21,12 +21,12 @@ const PODS: usize = 5;
 const CONTAINERS: usize = 4;
 /// Seconds for which a pod lives.
 const LIFE: usize = 2;
-/// What a second's pods may leave behind of series once they are gone.
-const GRACE: Duration = Duration::from_secs(60);
+/// How long the series of what is gone may stay.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// One second's pods. The loads go first, then the directories.
 struct Generation {
-    _loads: Vec<Load>,
+    loads: Vec<Load>,
     pods: Vec<PodManifest>,
 }
 
@@ -53,12 +53,12 @@ impl Field {
     /// A second's pods are made, and those that have lived long enough removed: directories before manifests, as
     /// a runtime is ahead of the API.
     fn step(&mut self) -> Result<()> {
-        let mut generation = Generation { _loads: Vec::new(), pods: Vec::new() };
+        let mut generation = Generation { loads: Vec::new(), pods: Vec::new() };
         for _ in 0..PODS {
             self.born += 1;
             let pod = pod(&format!("pod-{}", self.born), &format!("{:06x}", self.born));
             let dirs = self.tree.make_pod(&pod)?;
-            generation._loads.push(self.tree.load(&dirs.container("c0"), Work::Duty { percent: 5 })?);
+            generation.loads.push(self.tree.load(&dirs.container("c0"), Work::Duty { percent: 5 })?);
             generation.pods.push(pod);
         }
         self.alive.push_back(generation);
@@ -69,7 +69,7 @@ impl Field {
     }
 
     fn end_oldest(&mut self) -> Result<()> {
-        let Some(Generation { _loads: loads, pods }) = self.alive.pop_front() else { return Ok(()) };
+        let Some(Generation { loads, pods }) = self.alive.pop_front() else { return Ok(()) };
         drop(loads);
         pods.iter().try_for_each(|pod| self.tree.remove(&self.tree.pod_dirs(pod).pod))
     }

@@ -58,7 +58,7 @@ impl Follower {
         let steps: Vec<Step> = steps
             .into_iter()
             .zip(&stats.steps)
-            .map(|(step, (_, stats))| Step { step, stats: Arc::clone(stats), failing: false })
+            .map(|(step, (_, stats))| Step { work: step, stats: Arc::clone(stats), failing: false })
             .collect();
         let (sender, receiver) = sync_channel(1);
         thread::Builder::new()
@@ -83,7 +83,7 @@ impl Follower {
 }
 
 struct Step {
-    step: Box<dyn Follow>,
+    work: Box<dyn Follow>,
     stats: Arc<RoundStats>,
     failing: bool,
 }
@@ -99,7 +99,7 @@ fn run(mut steps: Vec<Step>, samples: &Receiver<Arc<Usage>>) {
 impl Step {
     fn follow(&mut self, usage: &Usage) {
         let started = Instant::now();
-        match self.step.follow(usage) {
+        match self.work.follow(usage) {
             Ok(()) => {
                 self.stats.succeeded.fetch_add(1, Ordering::Relaxed);
                 self.failing = false;
@@ -107,7 +107,7 @@ impl Step {
             Err(error) => {
                 self.stats.failed.fetch_add(1, Ordering::Relaxed);
                 if !self.failing {
-                    tracing::warn!(step = self.step.name(), error = chain(&*error), "round failed");
+                    tracing::warn!(step = self.work.name(), error = chain(&*error), "round failed");
                 }
                 self.failing = true;
             }

@@ -10,7 +10,7 @@ use crate::state::series::key::SeriesKey;
 use crate::state::series::metric::Metric;
 use crate::state::series::placed::PlacedSeries;
 use crate::state::series::shared::SharedSeries;
-use crate::state::usage::{GroupUsage, Usage};
+use crate::state::usage::{GroupUsage, NanoCpu, Usage};
 use crate::units::{Bytes, Nanos};
 
 /// Writes them. Whoever writes has one of his own, since it remembers where in the series his groups are.
@@ -49,7 +49,7 @@ impl History {
     pub fn usage(&mut self, usage: &Usage) {
         self.follow(usage.groups.list());
         let node = self.series.append(usage.at, of_node(usage, self.wants_page_cache()));
-        let cpu = |usage: &GroupUsage| usage.cpu.map(|cpu| cpu.cores());
+        let cpu = |usage: &GroupUsage| usage.cpu.map(NanoCpu::cores);
         let groups =
             append(&self.series, usage.at, &mut self.cpu, &usage.groups, cpu_of, |_, usage| cpu(usage));
         self.told(node + groups);
@@ -122,7 +122,7 @@ fn append<T>(
 fn of_node(usage: &Usage, page_cache: bool) -> impl Iterator<Item = (SeriesKey, f64)> {
     let with_page_cache = usage.node_memory_with_page_cache.filter(|_| page_cache);
     let node = [
-        (Metric::NodeCpuUsage, usage.node_cpu.map(|cpu| cpu.cores())),
+        (Metric::NodeCpuUsage, usage.node_cpu.map(NanoCpu::cores)),
         (Metric::NodeMemoryUsage, usage.node_memory.map(float)),
         (Metric::NodeMemoryUsageWithPageCache, with_page_cache.map(float)),
     ];
@@ -186,7 +186,7 @@ mod tests {
     use crate::cgroup::path::CgroupDir;
     use crate::state::group_stats::{GroupStat, MemoryUse};
     use crate::state::series::settings::SeriesSettings;
-    use crate::state::usage::{GroupUsage, NanoCpu, NumaUsage};
+    use crate::state::usage::NumaUsage;
     use crate::units::{Bytes, Nanos};
 
     const KINDS: [GroupKind; 3] = [GroupKind::Pod, GroupKind::Container, GroupKind::HostApp];

@@ -1,6 +1,7 @@
 use std::fs;
 
 use super::*;
+use crate::host::meminfo::Meminfo;
 use crate::host::numa::{NodeNumaInfo, NumaInfo};
 use crate::state::series::settings::SeriesSettings;
 use crate::state::series::shared::SharedSeries;
@@ -162,7 +163,7 @@ fn a_host_application_counts_all_that_is_charged_to_it() {
 #[test]
 fn c4_pods_numa_memory_is_the_sum_of_their_hierarchical_lines_where_there_are_more_nodes() {
     let mut host = Host::new();
-    let numa = |node| NumaInfo { node, mem_info: Default::default(), huge_pages: Default::default() };
+    let numa = |node| NumaInfo { node, mem_info: Meminfo::default(), huge_pages: BTreeMap::default() };
     host.facts.numa.set(NodeNumaInfo { numa_infos: vec![numa(0), numa(1)], ..NodeNumaInfo::default() });
     assert_eq!(host.round(0).pods_numa_memory, None, "no pod");
     for (name, pages) in [("a", 3), ("b", 4)] {

@@ -240,3 +240,41 @@ fn what_cannot_be_known_is_an_error() {
     // The file of a kubelet that pins nothing is not looked at.
     assert!(broken.kubelet("{}").compute().is_ok());
 }
+
+/// A report of the reference agent on a host of two sockets with SMT.
+#[test]
+fn a_recorded_object_is_reproduced() {
+    let mut scene = Scene::of(2, 4, 11_184_810)
+        .pods(&[("u", "db", "LSR", "3,7"), ("v", "web", "LS", "")])
+        .kubelet(r#"{"cpuManagerPolicy":"none","kubeReserved":{"cpu":"500m","memory":"1Gi"},"topologyManagerPolicy":"none"}"#)
+        .annotate(keys::NODE_RESERVATION, r#"{"resources":{"cpu":"500m"}}"#);
+    let mut infos = scene.numa.numa_infos;
+    infos[1].mem_info = Meminfo::parse_numa("Node 1 MemTotal: 22369621 kB\n");
+    scene.numa = infos.into();
+    let wanted = scene.wanted();
+    for (key, text) in [
+        (keys::CPU_MANAGER_POLICY, r#"{"policy":"none"}"#),
+        (
+            keys::BE_CPU_SHARED_POOLS,
+            r#"[{"socket":0,"node":0,"cpuset":"1,4-5"},{"socket":1,"node":1,"cpuset":"2-3,6-7"}]"#,
+        ),
+        (
+            keys::CPU_SHARED_POOLS,
+            r#"[{"socket":0,"node":0,"cpuset":"1,4-5"},{"socket":1,"node":1,"cpuset":"2,6"}]"#,
+        ),
+        (
+            keys::CPU_TOPOLOGY,
+            r#"{"detail":[{"id":0,"core":0,"socket":0,"node":0},{"id":1,"core":1,"socket":0,"node":0},{"id":2,"core":2,"socket":1,"node":1},{"id":3,"core":3,"socket":1,"node":1},{"id":4,"core":0,"socket":0,"node":0},{"id":5,"core":1,"socket":0,"node":0},{"id":6,"core":2,"socket":1,"node":1},{"id":7,"core":3,"socket":1,"node":1}]}"#,
+        ),
+        (keys::POD_CPU_ALLOCS, "null"),
+        (keys::NODE_RESERVATION, r#"{"resources":{"cpu":"500m"},"reservedCPUs":"0"}"#),
+        (keys::SYSTEM_QOS_RESOURCE, "{}"),
+    ] {
+        assert_eq!(wanted.annotations[key], text, "{key}");
+    }
+    assert_eq!(
+        (amounts(&wanted, 0, "memory").0, amounts(&wanted, 1, "memory").1),
+        ("11184810Ki".into(), "22369621Ki".into())
+    );
+    assert_eq!((wanted.topology_policy, amounts(&wanted, 1, "cpu").1), ("None", "4".into()));
+}
