@@ -9,6 +9,7 @@ mod bench;
 mod build_ebpf;
 mod command;
 mod counts;
+mod crds;
 mod debian;
 mod demo;
 mod elf;
@@ -51,6 +52,8 @@ enum Verb {
     Bench(bench::Options),
     /// Write deploy/metrics.md, the reference page of all metrics, from the code
     Metrics,
+    /// Write deploy/crds, the definitions of the custom resources, from the code
+    Crds,
     /// Run the real-kernel tests in a virtual machine with cgroup v2 and two NUMA nodes
     VmTest(vm_test::Options),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::run(&workspace),
         Verb::Bench(options) => bench::run(&workspace, &options),
         Verb::Metrics => metrics::run(&workspace),
+        Verb::Crds => crds::run(&workspace),
         Verb::VmTest(options) => vm_test::run(&workspace, &options),
     });
     outcome.unwrap_or_else(|error| {

@@ -2,6 +2,7 @@
 //! parsing; no I/O.
 
 pub mod annotations;
+pub mod crds;
 pub mod duration;
 pub mod keys;
 pub mod kubelet_config;

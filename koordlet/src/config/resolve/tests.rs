@@ -118,11 +118,12 @@ fn a_daemon_sets_arguments_are_taken_over_with_one_line() {
         "-enable-pprof",
     ]);
     assert_eq!(config.roots.cgroup, Path::new("/host-cgroup"));
+    assert_eq!((config.kube.qps, config.kube.burst), (20.5, 30));
     assert_eq!(config.log_level, tracing::Level::INFO);
     assert!(config.gates.is_on(Gate::CpuNormalization) && !config.gates.is_on(Gate::BeCpuManager));
     let lines: Vec<_> = config.notices.iter().filter(|line| line.contains("not used")).collect();
     assert_eq!(lines.len(), 1);
-    for flag in ["--logtostderr", "--kube-api-qps", "--enable-pprof"] {
+    for flag in ["--logtostderr", "--runtime-hooks-nri-backoff-cap", "--enable-pprof"] {
         assert!(lines[0].contains(flag), "{lines:?}");
     }
 }

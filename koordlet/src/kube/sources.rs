@@ -1,0 +1,228 @@
+//! Starts what this room has: a client, the followers of this node's objects, and those who write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::connection::ConnectError;
+use super::credentials::{CredentialSource, Surroundings};
+use super::events::{self, EventRecorder};
+use super::kind::Kind;
+use super::publish::{NodeMetricWriter, TopologyWriter};
+use super::stats::ApiStats;
+use super::transport;
+use super::update::{KubeUpdates, Pods, Slot, Slots, channel};
+use super::watch::{Deliver, Following};
+use crate::config::kube::KubeSettings;
+
+/// Why there is no API server.
+#[derive(Debug, thiserror::Error)]
+pub enum KubeError {
+    /// None of the places holds any.
+    #[error(
+        "no credentials of an API server: set --kubeconfig or KUBECONFIG, run in a pod with a service account, or \
+         give --manifests-dir to do without"
+    )]
+    NoCredentials,
+    /// They cannot be used.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+/// Which optional objects are followed. The Node, the NodeSLO and the policy's ConfigMap always are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The NodeMetric, if reports are on.
+    pub node_metric: bool,
+    /// The NodeResourceTopology, if it is published.
+    pub topology: bool,
+}
+
+/// What was started. Dropping it ends the followers.
+pub struct KubeSources {
+    client: Client,
+    node_name: String,
+    stats: Arc<ApiStats>,
+    events: EventRecorder,
+    /// Where the source of pods puts them.
+    pub pods: Slot<Pods>,
+    _tasks: JoinSet<()>,
+}
+
+impl KubeSources {
+    /// Finds credentials and starts following this node's objects, inside a tokio runtime. `None`, with one line in
+    /// the log, where there are no credentials and `has_manifests` says that another source is there. The server
+    /// need not be up.
+    ///
+    /// # Errors
+    /// No credentials at all, or ones that cannot be used.
+    pub async fn start(
+        settings: &KubeSettings,
+        node_name: &str,
+        wanted: Wanted,
+        has_manifests: bool,
+    ) -> Result<Option<(Self, KubeUpdates)>, KubeError> {
+        let around = Surroundings::of_process();
+        let Some(source) = CredentialSource::find(settings.kubeconfig.as_deref(), &around) else {
+            if has_manifests {
+                tracing::info!("no credentials of an API server: objects come from the manifests alone");
+                return Ok(None);
+            }
+            return Err(KubeError::NoCredentials);
+        };
+        Self::start_with(source, settings, node_name, wanted).await.map(Some)
+    }
+
+    /// As [`KubeSources::start`], with credentials that are known.
+    ///
+    /// # Errors
+    /// They cannot be used.
+    pub async fn start_with(
+        source: CredentialSource,
+        settings: &KubeSettings,
+        node_name: &str,
+        wanted: Wanted,
+    ) -> Result<(Self, KubeUpdates), KubeError> {
+        let stats = Arc::new(ApiStats::default());
+        tracing::info!(credentials = %source, node = node_name, "following this node's objects at the API server");
+        let client = transport::client(source, settings, &stats).await?;
+        let (slots, updates) = channel();
+        let mut tasks = JoinSet::new();
+        let (events, sender) = events::recorder(client.clone(), node_name, &stats);
+        tasks.spawn(sender.run());
+        let Slots { node, node_slo, node_metric, topology, slo_config, pods } = slots;
+        let cluster = |kind: Kind| {
+            let api = Api::all_with(client.clone(), &kind.resource());
+            Following::new(kind, api, node_name, Arc::clone(&stats))
+        };
+        tasks.spawn(cluster(Kind::Node).run(typed(node)));
+        tasks.spawn(cluster(Kind::NodeSlo).run(typed(node_slo)));
+        if wanted.node_metric {
+            tasks.spawn(cluster(Kind::NodeMetric).run(raw(node_metric, without_status)));
+        }
+        if wanted.topology {
+            tasks.spawn(cluster(Kind::Topology).run(raw(topology, |object| object)));
+        }
+        let api = config_maps(&client, settings);
+        let config = Following::new(Kind::ConfigMap, api, &settings.config_name, Arc::clone(&stats));
+        tasks.spawn(config.run(config_data(slo_config)));
+        let node_name = node_name.to_owned();
+        Ok((Self { client, node_name, stats, events, pods, _tasks: tasks }, updates))
+    }
+
+    /// The client, for whoever needs a request of its own; rates, limits and counters are the same.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &Arc<ApiStats> {
+        &self.stats
+    }
+
+    /// Records Kubernetes events.
+    pub fn events(&self) -> &EventRecorder {
+        &self.events
+    }
+
+    /// Writes NodeMetric's status. Make one.
+    pub fn node_metric_writer(&self) -> NodeMetricWriter {
+        NodeMetricWriter::new(self.client.clone(), &self.node_name, Arc::clone(&self.stats))
+    }
+
+    /// Writes the NodeResourceTopology. Make one.
+    pub fn topology_writer(&self) -> TopologyWriter {
+        TopologyWriter::new(self.client.clone(), &self.node_name, Arc::clone(&self.stats))
+    }
+}
+
+fn config_maps(client: &Client, settings: &KubeSettings) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), &settings.config_namespace, &Kind::ConfigMap.resource())
+}
+
+/// Puts objects of a slim type into a slot; fields that the type does not have are left behind here.
+fn typed<T: DeserializeOwned + PartialEq + Send + Sync + 'static>(
+    slot: Slot<Option<Arc<T>>>,
+) -> impl Deliver {
+    move |object| {
+        let object =
+            object.map(serde_json::from_value::<T>).transpose().map_err(|error| error.to_string())?;
+        slot.set(object.map(Arc::new));
+        Ok(())
+    }
+}
+
+/// Puts objects into a slot as they are, after `trim`.
+fn raw(slot: Slot<Option<Arc<Value>>>, trim: fn(Value) -> Value) -> impl Deliver {
+    move |object| {
+        slot.set(object.map(trim).map(Arc::new));
+        Ok(())
+    }
+}
+
+/// What others say in a NodeMetric: our own status is no news, and so is the version that each report changes.
+fn without_status(mut object: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.remove("status");
+        if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+            metadata.remove("resourceVersion");
+        }
+    }
+    object
+}
+
+fn config_data(slot: Slot<Option<Arc<BTreeMap<String, String>>>>) -> impl Deliver {
+    move |object| {
+        let data = |mut object: Value| match object.get_mut("data").map(Value::take) {
+            None | Some(Value::Null) => Ok(BTreeMap::new()),
+            Some(data) => serde_json::from_value(data).map_err(|error| error.to_string()),
+        };
+        let data = object.map(data).transpose()?;
+        slot.set(data.map(Arc::new));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::node::Node;
+
+    #[test]
+    fn an_object_that_cannot_be_read_leaves_the_last_in_force() {
+        let (slots, _updates) = channel();
+        let mut deliver = typed::<Node>(slots.node);
+        assert_eq!(deliver(Some(json!({"metadata": {"name": "n1"}, "spec": {"unknown": 1}}))), Ok(()));
+        assert!(deliver(Some(json!({"metadata": {"name": []}}))).is_err());
+        assert_eq!(deliver(None), Ok(()));
+    }
+
+    #[test]
+    fn our_own_report_is_no_news() {
+        let (slots, _updates) = channel();
+        let slot = slots.node_metric;
+        let reader = slot.get();
+        assert_eq!(reader, None);
+        let object = |version: &str, time: &str| {
+            json!({"metadata": {"name": "n1", "generation": 1, "resourceVersion": version},
+                   "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}, "status": {"updateTime": time}})
+        };
+        assert_eq!(without_status(object("1", "a")), without_status(object("2", "b")));
+    }
+
+    #[test]
+    fn a_config_map_without_data_is_there_and_empty() {
+        let (slots, updates) = channel();
+        let mut deliver = config_data(slots.slo_config);
+        assert_eq!(deliver(Some(json!({"metadata": {"name": "c"}}))), Ok(()));
+        assert!(deliver(Some(json!({"data": {"k": 1}}))).is_err());
+        drop(updates);
+    }
+}

@@ -1,0 +1,236 @@
+//! The way of every request to the API server: within the rate that the flags allow, with a time limit and a
+//! bound on the answer, with credentials read anew where the old ones no longer work, and counted.
+//!
+//! It lies beneath kube's client, so that kube's watcher cannot get past it. A watch that the server ends early is
+//! taken up again after a random wait: kube's watcher by itself asks again at once, as fast as the server refuses.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tokio::time::{Instant, sleep, timeout};
+use tower::{BoxError, service_fn};
+
+use super::backoff::{Backoff, random};
+use super::budget::TokenBucket;
+use super::connection::{ConnectError, Connection};
+use super::credentials::CredentialSource;
+use super::kind::Kind;
+use super::reason::Reason;
+use super::stats::{ApiStats, Verb};
+use crate::config::kube::KubeSettings;
+
+/// How long an answer may take: its head, and for all but a watch its body, too.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Largest answer to anything but a watch; etcd holds no object above 1.5 MiB unless told to.
+const MAX_ANSWER: usize = 16 << 20;
+/// A watch that lived as long as this was a good one.
+const GOOD_WATCH: Duration = Duration::from_secs(30);
+/// A watch that lived as long as this ended because its time was over: agents do not share that moment.
+pub(super) const FULL_WATCH: Duration = Duration::from_secs(220);
+/// Waits before a watch that ended early is taken up again.
+const EARLY_END: Backoff = Backoff::full_jitter(Duration::from_secs(3), Duration::from_secs(8));
+
+/// Why no answer came.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// Too slow.
+    #[error("no answer from the API server within {} s", ANSWER_TIME.as_secs())]
+    Timeout,
+    /// Too large, or broken off.
+    #[error("cannot read the API server's answer")]
+    Body(#[source] BoxError),
+}
+
+impl TransportError {
+    /// As a label.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Timeout => Reason::Timeout,
+            Self::Body(_) => Reason::Connection,
+        }
+    }
+}
+
+/// State shared by all requests.
+struct Transport {
+    connection: Connection,
+    start: Instant,
+    bucket: Mutex<TokenBucket>,
+    watches: Mutex<[WatchPace; Kind::ALL.len()]>,
+    stats: Arc<ApiStats>,
+}
+
+/// A client whose requests go this way.
+pub(super) async fn client(
+    source: CredentialSource,
+    settings: &KubeSettings,
+    stats: &Arc<ApiStats>,
+) -> Result<Client, ConnectError> {
+    let transport = Arc::new(Transport {
+        connection: Connection::new(source, Arc::clone(stats)).await?,
+        start: Instant::now(),
+        bucket: Mutex::new(TokenBucket::new(settings.qps, settings.burst, Duration::ZERO)),
+        watches: Mutex::default(),
+        stats: Arc::clone(stats),
+    });
+    Ok(Client::new(service_fn(move |request| Arc::clone(&transport).send(request)), "default"))
+}
+
+impl Transport {
+    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let kind = Kind::of_path(request.uri().path());
+        let verb = request.extensions().get::<&'static str>().map_or(Verb::Other, |name| Verb::of_name(name));
+        self.wait(kind, verb).await;
+        let outcome = self.answer(request, kind, verb).await;
+        match &outcome {
+            Ok(response) => {
+                if let Some(reason) = Reason::of_status(response.status().as_u16()) {
+                    self.stats.error(kind, reason);
+                }
+            }
+            Err(error) => {
+                let reason = error.downcast_ref().map_or(Reason::Connection, TransportError::reason);
+                self.stats.error(kind, reason);
+                self.connection.failed().await;
+            }
+        }
+        outcome
+    }
+
+    /// Keeps to the rate, and to the pace of watches.
+    async fn wait(&self, kind: Kind, verb: Verb) {
+        let now = self.start.elapsed();
+        let mut wait = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).reserve(now);
+        if verb == Verb::Watch {
+            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            wait = wait
+                .max(watches.get_mut(kind as usize).map_or(Duration::ZERO, |pace| pace.wait(now, random())));
+        }
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+    }
+
+    /// Asks, and once more if the credentials turned out to be old and there are new ones.
+    async fn answer(
+        &self,
+        request: Request<Body>,
+        kind: Kind,
+        verb: Verb,
+    ) -> Result<Response<Body>, BoxError> {
+        let again = copy(&request);
+        let response = self.ask(request, kind, verb).await?;
+        if response.status() != hyper::StatusCode::UNAUTHORIZED || !self.connection.refused().await {
+            return Ok(response);
+        }
+        match again {
+            Some(request) => {
+                self.stats.error(kind, Reason::Unauthorized);
+                self.ask(request, kind, verb).await
+            }
+            None => Ok(response),
+        }
+    }
+
+    async fn ask(&self, request: Request<Body>, kind: Kind, verb: Verb) -> Result<Response<Body>, BoxError> {
+        self.stats.request(kind, verb);
+        let client = self.connection.client().await;
+        let asked = timeout(ANSWER_TIME, client.send(request)).await;
+        let response = asked.map_err(|_| TransportError::Timeout)??;
+        if verb != Verb::Watch {
+            return whole(response).await;
+        }
+        if response.status().is_success() {
+            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(pace) = watches.get_mut(kind as usize) {
+                pace.started = Some(self.start.elapsed());
+            }
+        }
+        Ok(response)
+    }
+}
+
+/// The answer with all of its body.
+async fn whole(response: Response<Body>) -> Result<Response<Body>, BoxError> {
+    let (head, body) = response.into_parts();
+    let body = timeout(ANSWER_TIME, Limited::new(body, MAX_ANSWER).collect()).await;
+    let body = body.map_err(|_| TransportError::Timeout)?.map_err(TransportError::Body)?;
+    Ok(Response::from_parts(head, Body::from(body.to_bytes())))
+}
+
+/// The same request once more.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
+}
+
+/// When the last watch of a kind began.
+#[derive(Debug)]
+struct WatchPace {
+    started: Option<Duration>,
+    backoff: Backoff,
+}
+
+impl Default for WatchPace {
+    fn default() -> Self {
+        Self { started: None, backoff: EARLY_END }
+    }
+}
+
+impl WatchPace {
+    /// How long the next watch has to wait.
+    fn wait(&mut self, now: Duration, random: f64) -> Duration {
+        let Some(lived) = self.started.take().map(|started| now.saturating_sub(started)) else {
+            return Duration::ZERO;
+        };
+        if lived >= GOOD_WATCH {
+            self.backoff.reset();
+        }
+        if lived >= FULL_WATCH { Duration::ZERO } else { self.backoff.next(random) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_ends_early_waits_longer_each_time_and_one_that_served_its_time_not_at_all() {
+        let mut pace = WatchPace::default();
+        let mut now = Duration::ZERO;
+        let mut next = |lives: u64| {
+            let wait = pace.wait(now, 1.0);
+            now += wait;
+            pace.started = Some(now);
+            now += Duration::from_secs(lives);
+            wait.as_secs()
+        };
+        let waits: Vec<_> = [1, 1, 1, 1, 60, 300, 1].map(&mut next).into();
+        // Each wait follows from how long the watch before it lived.
+        assert_eq!(waits, [0, 3, 6, 8, 8, 3, 0]);
+    }
+
+    #[test]
+    fn a_request_is_copied_whole() {
+        let mut request =
+            Request::patch("/api/v1/nodes/n").header("x", "y").body(Body::from(vec![1, 2])).unwrap();
+        request.extensions_mut().insert("patch");
+        let copy = copy(&request).unwrap();
+        assert_eq!(
+            (copy.method(), copy.uri(), copy.headers()),
+            (request.method(), request.uri(), request.headers())
+        );
+        assert_eq!(copy.extensions().get(), Some(&"patch"));
+    }
+}
+
+#[cfg(test)]
+mod socket_tests;
