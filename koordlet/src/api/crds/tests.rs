@@ -51,7 +51,7 @@ fn names_scopes_and_subresources_are_the_apis() {
             "noderesourcetopology",
             "Cluster",
             "v1alpha1",
-            {}
+            null,
         ]),
     ];
     assert_eq!(facts, expected);
