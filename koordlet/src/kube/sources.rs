@@ -100,13 +100,13 @@ impl KubeSources {
             let api = Api::all_with(client.clone(), &kind.resource());
             Following::new(kind, api, node_name, Arc::clone(&stats))
         };
-        tasks.spawn(cluster(Kind::Node).run(typed(node)));
-        tasks.spawn(cluster(Kind::NodeSlo).run(typed(node_slo)));
+        tasks.spawn(cluster(Kind::Node).run(typed(node, same)));
+        tasks.spawn(cluster(Kind::NodeSlo).run(typed(node_slo, same)));
         if wanted.node_metric {
-            tasks.spawn(cluster(Kind::NodeMetric).run(raw(node_metric, without_status)));
+            tasks.spawn(cluster(Kind::NodeMetric).run(typed(node_metric, without_status)));
         }
         if wanted.topology {
-            tasks.spawn(cluster(Kind::Topology).run(raw(topology, |object| object)));
+            tasks.spawn(cluster(Kind::Topology).run(typed(topology, same)));
         }
         let api = config_maps(&client, settings);
         let config = Following::new(Kind::ConfigMap, api, &settings.config_name, Arc::clone(&stats));
@@ -145,33 +145,26 @@ fn config_maps(client: &Client, settings: &KubeSettings) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), &settings.config_namespace, &Kind::ConfigMap.resource())
 }
 
-/// Puts objects of a slim type into a slot; fields that the type does not have are left behind here.
-fn typed<T: DeserializeOwned + PartialEq + Send + Sync + 'static>(
-    slot: Slot<Option<Arc<T>>>,
-) -> impl Deliver {
+/// Puts objects of a slim type into a slot, after `trim`; fields that the type does not have are left behind here.
+fn typed<T>(slot: Slot<Option<Arc<T>>>, trim: fn(Value) -> Value) -> impl Deliver
+where
+    T: DeserializeOwned + PartialEq + Send + Sync + 'static,
+{
     move |object| {
-        let object =
-            object.map(serde_json::from_value::<T>).transpose().map_err(|error| error.to_string())?;
-        slot.set(object.map(Arc::new));
+        let object = object.map(|object| serde_json::from_value::<T>(trim(object)));
+        slot.set(object.transpose().map_err(|error| error.to_string())?.map(Arc::new));
         Ok(())
     }
 }
 
-/// Puts objects into a slot as they are, after `trim`.
-fn raw(slot: Slot<Option<Arc<Value>>>, trim: fn(Value) -> Value) -> impl Deliver {
-    move |object| {
-        slot.set(object.map(trim).map(Arc::new));
-        Ok(())
-    }
+fn same(object: Value) -> Value {
+    object
 }
 
-/// What others say in a NodeMetric: our own status is no news, and so is the version that each report changes.
+/// What others say in a NodeMetric: our own report is no news, and may be large.
 fn without_status(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.remove("status");
-        if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
-            metadata.remove("resourceVersion");
-        }
     }
     object
 }
@@ -194,27 +187,34 @@ mod tests {
 
     use super::*;
     use crate::api::node::Node;
+    use crate::kube::update::KubeUpdate;
 
     #[test]
     fn an_object_that_cannot_be_read_leaves_the_last_in_force() {
         let (slots, _updates) = channel();
-        let mut deliver = typed::<Node>(slots.node);
+        let mut deliver = typed::<Node>(slots.node, same);
         assert_eq!(deliver(Some(json!({"metadata": {"name": "n1"}, "spec": {"unknown": 1}}))), Ok(()));
         assert!(deliver(Some(json!({"metadata": {"name": []}}))).is_err());
         assert_eq!(deliver(None), Ok(()));
     }
 
-    #[test]
-    fn our_own_report_is_no_news() {
-        let (slots, _updates) = channel();
-        let slot = slots.node_metric;
-        let reader = slot.get();
-        assert_eq!(reader, None);
-        let object = |version: &str, time: &str| {
-            json!({"metadata": {"name": "n1", "generation": 1, "resourceVersion": version},
-                   "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}}, "status": {"updateTime": time}})
+    #[tokio::test]
+    async fn our_own_report_is_no_news() {
+        let (slots, mut updates) = channel();
+        let mut deliver = typed(slots.node_metric, without_status);
+        let object = |version: &str, interval: i64| {
+            json!({"metadata": {"name": "n1", "resourceVersion": version}, "status": {"updateTime": version},
+                   "spec": {"metricCollectPolicy": {"reportIntervalSeconds": interval}}})
         };
-        assert_eq!(without_status(object("1", "a")), without_status(object("2", "b")));
+        for (version, interval) in [("1", 60), ("2", 60), ("3", 30)] {
+            assert_eq!(deliver(Some(object(version, interval))), Ok(()));
+            if version == "2" {
+                continue;
+            }
+            let KubeUpdate::NodeMetric(Some(metric)) = updates.next().await else { panic!("another kind") };
+            let policy = metric.spec.collect_policy.clone().unwrap();
+            assert_eq!(policy.report_interval_seconds, Some(interval), "only what others change is told");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::api::node::Node;
+use crate::api::node_metric::NodeMetric;
 use crate::api::node_slo::NodeSlo;
 use crate::api::pod::Pod;
 
@@ -22,8 +23,8 @@ pub enum KubeUpdate {
     Node(Option<Arc<Node>>),
     /// Its policy. `None`: the ConfigMap or defaults apply (collection.md 15 row 24).
     NodeSlo(Option<Arc<NodeSlo>>),
-    /// Its NodeMetric without status: `metadata` and `spec` as written.
-    NodeMetric(Option<Arc<Value>>),
+    /// What to report, without what was reported: the status is empty.
+    NodeMetric(Option<Arc<NodeMetric>>),
     /// Its NodeResourceTopology, whole: what others wrote into it must survive.
     Topology(Option<Arc<Value>>),
     /// Data of the policy's ConfigMap.
@@ -64,7 +65,7 @@ pub struct Slots {
     /// The policy.
     pub node_slo: Slot<Option<Arc<NodeSlo>>>,
     /// What is to be reported.
-    pub node_metric: Slot<Option<Arc<Value>>>,
+    pub node_metric: Slot<Option<Arc<NodeMetric>>>,
     /// The topology object.
     pub topology: Slot<Option<Arc<Value>>>,
     /// The policy's ConfigMap.
@@ -80,7 +81,7 @@ type Reader<T> = watch::Receiver<Option<T>>;
 pub struct KubeUpdates {
     node: Reader<Option<Arc<Node>>>,
     node_slo: Reader<Option<Arc<NodeSlo>>>,
-    node_metric: Reader<Option<Arc<Value>>>,
+    node_metric: Reader<Option<Arc<NodeMetric>>>,
     topology: Reader<Option<Arc<Value>>>,
     slo_config: Reader<Option<Arc<BTreeMap<String, String>>>>,
     pods: Reader<Pods>,
