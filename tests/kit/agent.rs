@@ -41,6 +41,16 @@ impl Agent {
         Ok(if ebpf_is_off() { agent.flag("ebpf", "off") } else { agent })
     }
 
+    /// An agent of the node `node` for the kubepods tree of `tree`, fed from the API server that `kubeconfig` names.
+    pub fn of_cluster(tree: &Tree, kubeconfig: &Path, node: &str) -> Result<Self> {
+        let run_dir = tempfile::tempdir().context("making a run directory")?;
+        let agent = Self { node: node.to_owned(), arguments: Vec::new(), run_dir };
+        Ok(agent
+            .flag("kubelet-cgroup-root", tree.root())
+            .flag("kubeconfig", kubeconfig)
+            .flag("addr", "127.0.0.1:0"))
+    }
+
     /// Another node name.
     #[must_use]
     pub fn node(mut self, name: &str) -> Self {

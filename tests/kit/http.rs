@@ -31,15 +31,33 @@ pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     Ok((status, body))
 }
 
+/// Posts a JSON document.
+pub fn post_json(address: SocketAddr, path: &str, document: &serde_json::Value) -> Result<Answer> {
+    send(address, "POST", path, &[("Content-Type", "application/json")], &document.to_string())
+}
+
 /// Sends a request with these headers.
 pub fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Answer> {
+    send(address, method, path, headers, "")
+}
+
+fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    content: &str,
+) -> Result<Answer> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n")?;
     for (name, value) in headers {
         write!(stream, "{name}: {value}\r\n")?;
     }
-    write!(stream, "\r\n")?;
+    if !content.is_empty() {
+        write!(stream, "Content-Length: {}\r\n", content.len())?;
+    }
+    write!(stream, "\r\n{content}")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end of its head")?;

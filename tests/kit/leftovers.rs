@@ -29,7 +29,7 @@ pub(crate) fn sweep() -> Result<()> {
 }
 
 /// Removes a top-level directory of the kit from all hierarchies, with the processes in it.
-pub(crate) fn remove_everywhere(top: &str) -> Result<()> {
+pub fn remove_everywhere(top: &str) -> Result<()> {
     all_mount_points()?.iter().try_for_each(|mount| remove_tree(&mount.join(top)))
 }
 

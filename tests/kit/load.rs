@@ -105,7 +105,7 @@ pub(crate) fn wait_child(child: &mut Child, limit: Duration) -> Result<Option<st
 }
 
 /// A file of our own, made or emptied.
-pub(crate) fn own_file(path: &std::path::Path) -> Result<File> {
+pub fn own_file(path: &std::path::Path) -> Result<File> {
     File::options()
         .create(true)
         .truncate(true)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context as _, Result};
 
 use crate::hierarchy::{self, Controller, Hierarchies};
+pub use crate::leftovers::remove_everywhere;
 use crate::leftovers::{self, PREFIX};
 use crate::load::{Load, Work};
 use crate::manifest::PodManifest;
@@ -62,6 +63,21 @@ impl Tree {
             driver,
         };
         tree.hierarchies.make(&tree.top)?;
+        Ok(tree)
+    }
+
+    /// Only the top directory, in every hierarchy of the host: a real kubelet makes its own tree beneath, and wants it
+    /// in each.
+    pub fn for_kubelet(driver: Driver) -> Result<Self> {
+        let tree = Self::bare(driver)?;
+        for mount in hierarchy::all_mount_points()? {
+            match std::fs::create_dir(mount.join(&tree.top)) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(error).with_context(|| format!("making {} in {}", tree.top, mount.display()));
+                }
+                _ => {}
+            }
+        }
         Ok(tree)
     }
 
@@ -212,7 +228,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if let Err(error) = leftovers::remove_everywhere(&self.top) {
+        if let Err(error) = remove_everywhere(&self.top) {
             crate::skip::complain(format_args!("cleaning up failed: {error:#}"));
         }
     }

@@ -12,6 +12,7 @@ mod counts;
 mod crds;
 mod debian;
 mod demo;
+mod e2e;
 mod elf;
 mod follow;
 mod metrics;
@@ -54,6 +55,8 @@ enum Verb {
     Metrics,
     /// Write deploy/crds, the definitions of the custom resources, from the code
     Crds,
+    /// Run the agent against real peers: `e2e kube` starts etcd, kube-apiserver, kubelet and containerd
+    E2e(e2e::Options),
     /// Run the real-kernel tests in a virtual machine with cgroup v2 and two NUMA nodes
     VmTest(vm_test::Options),
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Verb::Bench(options) => bench::run(&workspace, &options),
         Verb::Metrics => metrics::run(&workspace),
         Verb::Crds => crds::run(&workspace),
+        Verb::E2e(options) => e2e::run(&workspace, &options),
         Verb::VmTest(options) => vm_test::run(&workspace, &options),
     });
     outcome.unwrap_or_else(|error| {
