@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -56,6 +56,8 @@ struct State {
     manner: Mutex<Manner>,
     pods: Mutex<Arc<String>>,
     requests: AtomicUsize,
+    /// When pods were asked for.
+    asked: Mutex<Vec<Instant>>,
     denied: AtomicUsize,
     connections: AtomicUsize,
 }
@@ -82,6 +84,7 @@ impl StandInKubelet {
             manner: Mutex::new(Manner::Right),
             pods: Mutex::new(Arc::new(pods_text(0, 0))),
             requests: AtomicUsize::new(0),
+            asked: Mutex::default(),
             denied: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
         });
@@ -119,6 +122,11 @@ impl StandInKubelet {
     /// Requests so far, denied ones too.
     pub fn requests(&self) -> usize {
         self.state.requests.load(Ordering::Relaxed)
+    }
+
+    /// When each request for pods arrived.
+    pub fn asked_for_pods(&self) -> Vec<Instant> {
+        lock(&self.state.asked).clone()
     }
 
     /// Requests without good credentials.
@@ -249,6 +257,9 @@ async fn talk(
 ) -> std::io::Result<()> {
     while let Some(head) = read_head(&mut stream).await? {
         state.requests.fetch_add(1, Ordering::Relaxed);
+        if head.starts_with("GET /pods/ ") {
+            lock(&state.asked).push(Instant::now());
+        }
         let manner = *lock(&state.manner);
         match manner {
             Manner::Slow(delay) => tokio::time::sleep(delay).await,

@@ -21,11 +21,13 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    pub(super) fn new(place: &Place) -> Result<Self> {
+    /// A client of the server at `url`: the API server, or the kubelet, which asks the API server who this is.
+    pub(super) fn at(place: &Place, url: &str) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(async {
             let kubeconfig = kube::config::Kubeconfig::read_from(place.path("admin.kubeconfig"))?;
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+            config.cluster_url = url.parse()?;
             config.read_timeout = Some(LIMIT);
             anyhow::Ok(Client::try_from(config)?)
         })?;

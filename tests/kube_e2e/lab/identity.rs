@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Lab;
 use super::control_plane::ISSUER;
+use super::deploy::ACCOUNT;
 use super::pki;
 use super::place::Place;
 
@@ -24,8 +25,14 @@ pub(crate) struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// Of a service account that exists. `name` names the files.
-    pub(crate) fn new(lab: &'a Lab, name: &str, namespace: &str, account: &str) -> Result<Self> {
+    /// Of the account that is shipped. `name` names the files.
+    pub(crate) fn shipped(lab: &'a Lab, name: &str) -> Result<Self> {
+        let (namespace, account) = ACCOUNT;
+        Self::new(lab, name, namespace, account)
+    }
+
+    /// Of a service account that exists.
+    fn new(lab: &'a Lab, name: &str, namespace: &str, account: &str) -> Result<Self> {
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}");
         let object = lab.admin.get(&path)?.with_context(|| format!("there is no {path}"))?;
         let uid = object["metadata"]["uid"].as_str().context("an account without UID")?.to_owned();

@@ -4,6 +4,7 @@
 pub(crate) mod admin;
 pub(crate) mod control_plane;
 pub(crate) mod daemon;
+mod deploy;
 pub(crate) mod identity;
 mod image;
 mod kubelet;
@@ -12,6 +13,7 @@ mod pki;
 pub(crate) mod pods;
 pub(crate) mod place;
 mod programs;
+pub(crate) mod wire;
 mod runtime;
 
 use std::cell::{RefCell, RefMut};
@@ -38,6 +40,8 @@ pub(crate) struct Lab {
     pub(crate) programs: Programs,
     /// Client of the API server that may do everything.
     pub(crate) admin: Admin,
+    /// The same of the kubelet.
+    pub(crate) kubelet: Admin,
     /// The kubelet's cgroups.
     pub(crate) tree: Tree,
     control_plane: RefCell<ControlPlane>,
@@ -54,14 +58,24 @@ impl Lab {
         place.note_tree(tree.root())?;
         pki::make(&place)?;
         let control_plane = ControlPlane::start(&place, &programs).context("starting the control plane")?;
-        let admin = Admin::new(&place)?;
+        let admin = Admin::at(&place, &place.api_url())?;
         admin.wait_ready(&control_plane)?;
         let api_up = start.elapsed();
         let containerd = runtime::start(&place, &programs).context("starting the container runtime")?;
-        let kubelet = kubelet::start(&place, &programs, &tree, containerd.pid()).context("starting the kubelet")?;
-        let control_plane = RefCell::new(control_plane);
-        let nodes = vec![kubelet, containerd];
-        let lab = Self { length, place, programs, admin, tree, control_plane, nodes };
+        let kubelet = kubelet::start(&place, &programs, &tree, containerd.pid());
+        let kubelet = kubelet.context("starting the kubelet")?;
+        let kubelet_url = format!("https://{}:{}", place.address, kubelet::PORT);
+        let lab = Self {
+            length,
+            admin,
+            kubelet: Admin::at(&place, &kubelet_url)?,
+            place,
+            programs,
+            tree,
+            control_plane: RefCell::new(control_plane),
+            nodes: vec![kubelet, containerd],
+        };
+        lab.apply_deploy().context("applying what is shipped")?;
         lab.wait_node_ready()?;
         let all_up = start.elapsed();
         skip::note(format_args!("cluster at {}: API server up in {api_up:.1?}, node in {all_up:.1?}", lab.node()));
