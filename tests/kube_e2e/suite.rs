@@ -39,7 +39,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     let mut failures = Vec::new();
     for (name, case) in &wanted {
         let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| case(&lab))).unwrap_or_else(|panic| Err(told(&*panic)));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| case(&lab))).unwrap_or_else(|panic| Err(told(&*panic)));
         let seconds = start.elapsed().as_secs();
         match outcome {
             Ok(()) => say(&format!("test {name} ... ok ({seconds} s)")),

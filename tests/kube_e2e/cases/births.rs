@@ -136,7 +136,10 @@ fn nothing_is_asked_before_the_node_is_known(lab: &Lab) -> Result<()> {
     ensure!(node.kubelet.connections() == 0, "the kubelet was asked {} times", node.kubelet.requests());
     node.register()?;
     node.wait_scaled(&pod, &running)?;
-    skip::note(format_args!("before the Node: no connection to the kubelet; after it: {}", node.kubelet.requests()));
+    skip::note(format_args!(
+        "before the Node: no connection to the kubelet; after it: {}",
+        node.kubelet.requests()
+    ));
     ensure!(running.stop()?.success(), "the agent ends badly");
     Ok(())
 }

@@ -10,7 +10,8 @@ use crate::lab::Lab;
 use crate::lab::pods::PodOf;
 use crate::suite::Case;
 
-pub(super) const CASES: &[Case] = &[("cluster::a_pod_has_the_cgroups_that_it_asked_for", a_pod_has_its_cgroups)];
+pub(super) const CASES: &[Case] =
+    &[("cluster::a_pod_has_the_cgroups_that_it_asked_for", a_pod_has_its_cgroups)];
 
 fn a_pod_has_its_cgroups(lab: &Lab) -> Result<()> {
     let start = std::time::Instant::now();

@@ -13,6 +13,7 @@ use crate::suite::Case;
 
 /// All, in the order in which they run.
 pub(crate) fn all() -> Vec<Case> {
-    let rooms = [cluster::CASES, policy::CASES, reports::CASES, births::CASES, kubelet_chaos::CASES, chaos::CASES];
+    let rooms =
+        [cluster::CASES, policy::CASES, reports::CASES, births::CASES, kubelet_chaos::CASES, chaos::CASES];
     rooms.concat()
 }

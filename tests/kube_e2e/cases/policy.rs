@@ -8,9 +8,7 @@ use kit::names::{Class, Driver};
 use kit::skip;
 use serde_json::json;
 
-use super::scene::{
-    Follower, ONE_CPU, RATIO, Slo, agent_at, count, identity, quota_becomes, set_ratio,
-};
+use super::scene::{Follower, ONE_CPU, RATIO, Slo, agent_at, count, identity, quota_becomes, set_ratio};
 use crate::lab::Lab;
 use crate::suite::Case;
 
@@ -46,7 +44,11 @@ fn an_annotation_reaches_the_quota(lab: &Lab) -> Result<()> {
     skip::note(format_args!("request to annotate the node, to the quota in the file: {}", set.summary()));
     skip::note(format_args!("request to remove it, to the pod's own quota: {}", removed.summary()));
     let forbidden = count(&mut running, "koordlet_api_errors_total", &["reason=\"forbidden\""])?;
-    ensure!(forbidden == 0.0, "the RBAC that is shipped does not allow {forbidden} requests:\n{}", running.log());
+    ensure!(
+        forbidden == 0.0,
+        "the RBAC that is shipped does not allow {forbidden} requests:\n{}",
+        running.log()
+    );
     ensure!(running.stop()?.success(), "the agent ends badly");
     Ok(())
 }

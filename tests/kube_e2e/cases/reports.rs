@@ -122,7 +122,10 @@ fn compare(what: &str, usage: &Value, kubelet: (f64, Figures), slack: f64) -> Re
     ensure!(apart <= kubelet_cores / 10.0 + slack, "{what}: {cores} cores, the kubelet says {kubelet_cores}");
     let slack = f64::from(8 << 20);
     let most = figures.working_set.max(figures.rss) * 1.2 + slack;
-    ensure!(memory > 0.0 && memory + slack >= figures.rss * 0.8, "{what}: {memory} bytes, less than resident");
+    ensure!(
+        memory > 0.0 && memory + slack >= figures.rss * 0.8,
+        "{what}: {memory} bytes, less than resident"
+    );
     ensure!(what == "node" || memory <= most, "{what}: {memory} bytes of at most {most}");
     Ok(())
 }
@@ -198,7 +201,8 @@ fn check_zones(object: &Value) -> Result<()> {
         let mut sum = 0;
         for zone in zones {
             let resources = zone["resources"].as_array().context("no resources")?;
-            let found = resources.iter().find(|each| each["name"] == name).context("a resource is missing")?;
+            let found =
+                resources.iter().find(|each| each["name"] == name).context("a resource is missing")?;
             let text = found["capacity"].as_str().context("no capacity")?;
             let quantity: Quantity = text.parse().with_context(|| format!("{name} {text:?}"))?;
             sum += u64::try_from(quantity.value())?;
@@ -220,7 +224,8 @@ fn a_refused_field_is_an_event(lab: &Lab) -> Result<()> {
     let identity = identity(lab, "events")?;
     let agent = agent_at(lab, &identity, &lab.place.api_url())?;
     let running = agent.start()?;
-    let spec = json!({"resourceUsedThresholdWithBE": {"enable": false, "cpuSuppressPolicy": "wishfulThinking"}});
+    let spec =
+        json!({"resourceUsedThresholdWithBE": {"enable": false, "cpuSuppressPolicy": "wishfulThinking"}});
     let _slo = Slo::create(lab, &lab.node(), &spec)?;
     let mut described = String::new();
     let seen = kit::until(PATIENCE, || {

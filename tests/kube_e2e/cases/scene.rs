@@ -44,7 +44,8 @@ pub(crate) fn with_ca(agent: Agent, authority: &Path) -> Agent {
 /// The latency-sensitive pod.
 pub(crate) struct Follower<'a> {
     lab: &'a Lab,
-    pod: RunningPod<'a>,
+    /// Deleted with this.
+    _pod: RunningPod<'a>,
     container: String,
 }
 
@@ -54,12 +55,7 @@ impl<'a> Follower<'a> {
         let limits = json!({"cpu": "1", "memory": "64Mi"});
         let pod = PodOf::name(name).qos("LS").limits(limits).run(lab)?;
         let container = pod.container_dir()?;
-        Ok(Self { lab, pod, container })
-    }
-
-    /// Its pod.
-    pub(crate) fn pod(&self) -> &RunningPod<'a> {
-        &self.pod
+        Ok(Self { lab, _pod: pod, container })
     }
 
     /// The cgroup directory of its container.
@@ -131,7 +127,8 @@ pub(crate) fn count(agent: &mut RunningAgent<'_>, family: &str, labels: &[&str])
     let page = agent.metrics()?;
     let lines = page.lines().filter(|line| {
         let rest = line.strip_prefix(family);
-        rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && labels.iter().all(|label| line.contains(label))
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            && labels.iter().all(|label| line.contains(label))
     });
     lines.map(|line| Ok(line.rsplit(' ').next().context("no value")?.parse::<f64>()?)).sum()
 }

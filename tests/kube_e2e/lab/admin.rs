@@ -75,7 +75,8 @@ impl Admin {
     fn send(&self, method: &str, path: &str, kind: &str, body: Option<&Value>) -> kube::Result<Value> {
         let once = || {
             let content = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-            let request = Request::builder().method(method).uri(path).header("content-type", kind).body(content);
+            let request =
+                Request::builder().method(method).uri(path).header("content-type", kind).body(content);
             self.runtime.block_on(self.client.request(request.map_err(kube::Error::HttpError)?))
         };
         match once() {

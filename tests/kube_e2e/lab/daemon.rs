@@ -60,7 +60,11 @@ impl Daemon {
             left = left.saturating_sub(LOOK);
         }
         let why = last.err().map(|error| format!(" ({error:#})")).unwrap_or_default();
-        bail!("{}: not so within {PATIENCE:?}: {what}{why}; its log ends with:\n{}", self.name, self.log_tail())
+        bail!(
+            "{}: not so within {PATIENCE:?}: {what}{why}; its log ends with:\n{}",
+            self.name,
+            self.log_tail()
+        )
     }
 
     /// SIGTERM, and SIGKILL where that is not heeded.

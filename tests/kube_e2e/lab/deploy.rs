@@ -14,7 +14,8 @@ impl Lab {
     /// Applies `deploy/crds` and `deploy/rbac.yaml`.
     pub(super) fn apply_deploy(&self) -> Result<()> {
         let deploy = std::env::var_os("KOORDLET_E2E_DEPLOY").map(PathBuf::from);
-        let deploy = deploy.context("KOORDLET_E2E_DEPLOY names no folder: `cargo xtask e2e kube` starts this")?;
+        let deploy =
+            deploy.context("KOORDLET_E2E_DEPLOY names no folder: `cargo xtask e2e kube` starts this")?;
         let (crds, rbac) = (deploy.join("crds"), deploy.join("rbac.yaml"));
         let (crds, rbac) = (crds.display().to_string(), rbac.display().to_string());
         self.kubectl(&["apply", "--server-side", "-f", &crds, "-f", &rbac])?;

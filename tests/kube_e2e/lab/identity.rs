@@ -75,7 +75,8 @@ impl<'a> Identity<'a> {
 /// A JSON Web Token by the key of the API server's own: what it would give itself, without its least time of ten minutes.
 fn sign(place: &Place, claims: &Value) -> Result<String> {
     let header = json!({"alg": "RS256", "typ": "JWT"});
-    let text = format!("{}.{}", base64url(header.to_string().as_bytes()), base64url(claims.to_string().as_bytes()));
+    let text =
+        format!("{}.{}", base64url(header.to_string().as_bytes()), base64url(claims.to_string().as_bytes()));
     let mut openssl = Command::new("openssl");
     openssl.args(["dgst", "-sha256", "-sign"]).arg(place.path("accounts.key"));
     let mut child = openssl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -10,11 +10,11 @@ mod image;
 mod kubelet;
 pub(crate) mod namespace;
 mod pki;
-pub(crate) mod pods;
 pub(crate) mod place;
+pub(crate) mod pods;
 mod programs;
-pub(crate) mod wire;
 mod runtime;
+pub(crate) mod wire;
 
 use std::cell::{RefCell, RefMut};
 use std::time::Instant;
@@ -78,7 +78,10 @@ impl Lab {
         lab.apply_deploy().context("applying what is shipped")?;
         lab.wait_node_ready()?;
         let all_up = start.elapsed();
-        skip::note(format_args!("cluster at {}: API server up in {api_up:.1?}, node in {all_up:.1?}", lab.node()));
+        skip::note(format_args!(
+            "cluster at {}: API server up in {api_up:.1?}, node in {all_up:.1?}",
+            lab.node()
+        ));
         Ok(lab)
     }
 

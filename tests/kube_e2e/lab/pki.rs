@@ -20,9 +20,7 @@ pub(super) fn make(place: &Place) -> Result<()> {
     capture(&mut key)?;
     let (admin, kubelet) = (random()?, random()?);
     let node = place.address;
-    let table = format!(
-        "{admin},admin,1,system:masters\n{kubelet},system:node:{node},2,system:nodes\n"
-    );
+    let table = format!("{admin},admin,1,system:masters\n{kubelet},system:node:{node},2,system:nodes\n");
     place.write("tokens.csv", &table)?;
     place.write("admin.token", &admin)?;
     place.write("kubelet.kubeconfig", &kubeconfig(place, &format!("token: {kubelet}")))?;
@@ -49,7 +47,17 @@ pub(super) fn kubeconfig_of(place: &Place, url: &str, credentials: &str) -> Stri
 
 fn certificate(place: &Place, name: &str, extensions: &[&str]) -> Result<()> {
     let mut command = Command::new("openssl");
-    command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]);
+    command.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
     command.arg("-subj").arg(format!("/CN=e2e-{name}")).arg("-config").arg(place.path("openssl.cnf"));
     for extension in extensions {
         command.args(["-addext", extension]);

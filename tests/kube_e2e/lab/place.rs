@@ -57,7 +57,8 @@ impl Place {
 
     /// Writes a file in the folder, whole, in one step.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let (path, hidden) = (self.path(name), self.path(&format!(".{name}.new")));
+        let path = self.path(name);
+        let hidden = path.with_extension("new");
         let mut file = fs::File::options().create(true).truncate(true).write(true).open(&hidden)?;
         file.write_all(text.as_bytes()).with_context(|| format!("writing {}", hidden.display()))?;
         fs::rename(&hidden, &path)?;

@@ -29,9 +29,8 @@ impl Module {
     pub(super) fn kubernetes(version: &str) -> Self {
         let minor = version.split('.').nth(1).unwrap_or_default();
         let base = "k8s.io/component-base/version";
-        let linker_flags = format!(
-            "-s -w -X {base}.gitVersion=v{version} -X {base}.gitMajor=1 -X {base}.gitMinor={minor}"
-        );
+        let linker_flags =
+            format!("-s -w -X {base}.gitVersion=v{version} -X {base}.gitMajor=1 -X {base}.gitMinor={minor}");
         Self { path: "k8s.io/kubernetes", version: format!("v{version}"), linker_flags }
     }
 
@@ -79,11 +78,12 @@ fn requirements(path: &str, version: &str, its: &Value) -> String {
     let mut text = format!("module programs\n\ngo {GO}\n\nrequire {path} {version}\n");
     let beside = version.replacen("v1.", "v0.", 1);
     for replace in its["Replace"].as_array().into_iter().flatten() {
-        let (Some(old), Some(new)) = (replace["Old"]["Path"].as_str(), replace["New"]["Path"].as_str()) else {
+        let (Some(old), Some(new)) = (replace["Old"]["Path"].as_str(), replace["New"]["Path"].as_str())
+        else {
             continue;
         };
         if new.starts_with("./staging/") {
-            text.push_str(&format!("replace {old} => {old} {beside}\n"));
+            text.extend(["replace ", old, " => ", old, " ", &beside, "\n"]);
         }
     }
     text
