@@ -2,7 +2,6 @@
 //! 6.10 (gate `ColdPageCollector`). It reads only: switching kidled on is the admin's, so a kernel that has it
 //! switched off is told of once, and looked at again each round.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::idle_pages::parse_idle_pages;
 use crate::cgroup::layout::Layout;
@@ -158,7 +158,7 @@ impl Collect for ColdMemoryCollector {
         "cold-memory"
     }
 
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, now: Nanos) -> RoundResult {
         match available(&self.sources.roots, &self.sources.layout) {
             Availability::On { .. } => {
                 self.told = None;

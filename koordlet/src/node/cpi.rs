@@ -8,7 +8,6 @@ mod batch;
 mod offer;
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use tokio::sync::watch;
 use self::batch::{Batch, Target};
 pub use self::offer::{OFFER, WhyNot, offer};
 use super::perf_group::PerfEvent;
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::resource::Controller;
@@ -152,7 +152,7 @@ impl Collect for CpiCollector {
         "cpi"
     }
 
-    fn round(&mut self, _now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, _now: Nanos) -> RoundResult {
         let counts = self.count()?;
         self.series.append(counts.at, samples(&counts));
         self.published.set(counts);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::follower::Follow;
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
 use super::history::History;
+use super::round_log::RoundResult;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
@@ -124,7 +125,7 @@ impl Follow for GroupFiles {
         "group-files"
     }
 
-    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn follow(&mut self, usage: &Usage) -> RoundResult {
         let stats = self.read(usage);
         self.history.groups(&stats);
         self.facts.groups.set(stats);

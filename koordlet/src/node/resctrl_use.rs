@@ -2,11 +2,11 @@
 //! (collection.md 6.12). Only reads: the groups are made, and resctrl is mounted, by whoever enforces them. A group,
 //! a cache or a file that is not there, or that goes away between two looks, has no figures and is no error.
 
-use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::held_file::is_gone;
 use crate::host::cpuinfo::CpuModel;
@@ -82,7 +82,7 @@ impl Collect for ResctrlCollector {
         "resctrl"
     }
 
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, now: Nanos) -> RoundResult {
         let found = read(&self.root, now)?;
         self.series.append(found.at, samples(&found));
         self.published.set(found);
