@@ -27,6 +27,10 @@ use crate::units::{Bytes, Nanos};
 /// Longest age of an idle group's figures.
 const IDLE_PERIOD: Nanos = Nanos(15_000_000_000);
 
+/// Samples that a busy group's throttling is not looked at after it had no period: it has no limit then, and one
+/// that it gets is seen so much later.
+const WITHOUT_LIMIT: u32 = 4;
+
 /// The step of the follower.
 #[derive(Debug)]
 pub struct GroupFiles {
@@ -49,6 +53,8 @@ struct Member {
     due: Option<Nanos>,
     files: Files,
     throttling: Option<Throttling>,
+    /// Samples for which throttling need not be looked at.
+    unthrottled: u32,
     numa_memory: Option<BTreeMap<u32, Bytes>>,
     stat: GroupStat,
     failing: bool,
@@ -186,11 +192,19 @@ impl Member {
 
     /// collection.md 6.7. A group's first reading only tells where it starts from.
     fn read_throttling(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
+        if let Some(fewer) = self.unthrottled.checked_sub(1) {
+            self.unthrottled = fewer;
+            return Ok(());
+        }
         self.stat.throttled = None;
         let earlier = self.throttling.take();
         self.throttling =
             round.reader.read(&mut self.files.cpu_stat, &group.dir, Resource::CpuStat, throttling)?.flatten();
-        self.stat.throttled = earlier.zip(self.throttling).and_then(|(from, to)| to.ratio_since(&from));
+        let pair = earlier.zip(self.throttling);
+        self.stat.throttled = pair.and_then(|(from, to)| to.ratio_since(&from));
+        if pair.is_some_and(|(from, to)| from.periods == to.periods) {
+            self.unthrottled = WITHOUT_LIMIT;
+        }
         Ok(())
     }
 

@@ -89,6 +89,10 @@ fn throttling_follows_the_worked_examples() {
     assert_eq!(next(&mut host, 10, 3), None);
     assert_eq!(next(&mut host, 20, 5), Some(0.2));
     assert_eq!(next(&mut host, 20, 5), Some(0.0));
+    for _ in 0..4 {
+        assert_eq!(next(&mut host, 30, 7), Some(0.0), "without a period it has no limit");
+    }
+    assert_eq!(next(&mut host, 30, 7), Some(0.2), "all that it has missed");
     assert_eq!(next(&mut host, 3, 1), None, "the counters started anew");
     assert_eq!(next(&mut host, 5, 2), Some(0.5));
     host.put("cpu/pod/cpu.stat", "usage_usec 5\n");
