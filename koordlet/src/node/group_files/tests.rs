@@ -78,6 +78,24 @@ fn memory_follows_the_worked_example_and_is_there_at_once() {
 }
 
 #[test]
+fn the_file_by_numa_node_tells_the_same_where_it_has_hierarchical_lines() {
+    let mut host = Host::new();
+    let page = host.files.reader.layout().page_size();
+    host.memory("pod", MEMORY);
+    host.put("memory/pod/memory.numa_stat", "total=5 N0=5\nanon=5 N0=5\n");
+    assert_eq!(host.pod(1, 1).memory, Some(EXAMPLE), "of the group alone");
+    let text = "hierarchical_file=7 N0=7\nhierarchical_anon=3 N0=3\nhierarchical_unevictable=1 N0=1\n";
+    host.memory("other", MEMORY);
+    host.put("memory/other/memory.numa_stat", text);
+    host.group(GroupKind::Container, "other", Some(1));
+    let stats = host.round(2);
+    let found = stats.group(GroupKind::Container, "other").unwrap().memory;
+    let lists = MemoryUse { without_page_cache: Bytes(4 * page), with_page_cache: Bytes(11 * page) };
+    assert_eq!(found, Some(lists));
+    assert_eq!(stats.pods_numa_memory, None, "one NUMA node");
+}
+
+#[test]
 fn throttling_follows_the_worked_examples() {
     let mut host = Host::new();
     let mut total = 0;
