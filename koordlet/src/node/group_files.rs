@@ -174,20 +174,12 @@ impl Member {
 
     fn read_memory(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
         (self.stat.memory, self.numa_memory) = (None, None);
-        let memory = match self.read_lists(round, group)? {
-            Some(memory) => Some(memory),
-            None => {
-                let file = &mut self.files.memory_stat;
-                let read =
-                    round.reader.read(file, &group.dir, Resource::MemoryStat, Layout::parse_memory_stat)?;
-                // Not even that file: the group is not whole yet, or no longer.
-                self.lacks_lists = read.is_some();
-                read.map(|stat| MemoryUse {
-                    without_page_cache: stat.without_page_cache(),
-                    with_page_cache: stat.with_page_cache(),
-                })
-            }
-        };
+        let mut memory = self.read_lists(round, group)?;
+        if memory.is_none() {
+            memory = self.read_stat(round, group)?;
+            // Not even that file: the group is not whole yet, or no longer.
+            self.lacks_lists = memory.is_some();
+        }
         let Some(mut memory) = memory else { return Ok(()) };
         if group.kind == GroupKind::HostApp {
             // collection.md 6.5: all that is charged to it.
@@ -199,6 +191,19 @@ impl Member {
         }
         self.stat.memory = Some(memory);
         Ok(())
+    }
+
+    fn read_stat(
+        &mut self,
+        round: &mut Round<'_>,
+        group: &Group,
+    ) -> Result<Option<MemoryUse>, GroupFileError> {
+        let file = &mut self.files.memory_stat;
+        let read = round.reader.read(file, &group.dir, Resource::MemoryStat, Layout::parse_memory_stat)?;
+        Ok(read.map(|stat| MemoryUse {
+            without_page_cache: stat.without_page_cache(),
+            with_page_cache: stat.with_page_cache(),
+        }))
     }
 
     /// From the file by NUMA node: the memory of the group where that is the cheaper file, and of a pod that of
