@@ -1,7 +1,6 @@
 //! The disk collector: sysfs and mounts -> [`Disks`], collection.md 2.4 (gate `BlkIOReconcile`). Published only
 //! when it is another one. No command is run (qos.md Q27).
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use crate::host::block_devices;
 use crate::host::mountinfo::{self, MountsOf};
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 use crate::state::disks::Disks;
 use crate::state::facts::Published;
 use crate::units::Nanos;
@@ -129,7 +129,7 @@ fn mounts(proc: &Path, mounts_of: MountsOf) -> Result<(String, Option<String>), 
 
 fn mount_table(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_MOUNTS + 1).read_to_end(&mut bytes)?;
+    text_file::open(path)?.take(MAX_MOUNTS + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_MOUNTS {
         return Err(io::Error::other(format!("it is larger than {} MiB", MAX_MOUNTS >> 20)));
     }

@@ -12,6 +12,7 @@ use crate::cgroup::held_file::is_gone;
 use crate::host::cpuinfo::CpuModel;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 use crate::state::cache_use::{CacheFigures, CacheUse};
 use crate::state::facts::Published;
 use crate::state::series::key::{MbType, SeriesKey};
@@ -170,7 +171,7 @@ fn figures(cache: &Path) -> Result<CacheFigures, ResctrlError> {
 
 /// One figure; `None` where there is no such file or the hardware has no figure for now.
 fn figure(path: &Path) -> Result<Option<Bytes>, ResctrlError> {
-    let text = match fs::read_to_string(path) {
+    let text = match text_file::read(path) {
         Err(error) if is_gone(&error) => return Ok(None),
         other => other.map_err(|source| ResctrlError::Read { path: path.to_owned(), source })?,
     };
