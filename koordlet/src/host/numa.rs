@@ -1,8 +1,8 @@
 //! NUMA nodes with their memory and hugepages: the value behind `node_numa_info`, collection.md 2.2 and 2.3.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 

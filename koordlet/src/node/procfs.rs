@@ -155,8 +155,7 @@ impl ProcReader {
 }
 
 fn read<'a>(path: &Path, buffer: &'a mut String) -> Result<&'a str, ProcError> {
-    text_file::read_into(path, buffer)
-        .map_err(|source| ProcError::Read { path: path.to_owned(), source })?;
+    text_file::read_into(path, buffer).map_err(|source| ProcError::Read { path: path.to_owned(), source })?;
     Ok(buffer)
 }
 

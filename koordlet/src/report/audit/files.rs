@@ -196,13 +196,12 @@ impl LogFiles {
             let Some(size) = meta.map(|meta| meta.len()) else { continue };
             files += 1;
             bytes = bytes.saturating_add(size);
-            if files > self.room.files || bytes > self.room.bytes() {
-                if let Err(error) = fs::remove_file(&path)
-                    && error.kind() != io::ErrorKind::NotFound
-                    && !std::mem::replace(&mut self.told_stuck, true)
-                {
-                    tracing::warn!(path = %path.display(), %error, "an old audit log cannot be removed");
-                }
+            if (files > self.room.files || bytes > self.room.bytes())
+                && let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+                && !std::mem::replace(&mut self.told_stuck, true)
+            {
+                tracing::warn!(path = %path.display(), %error, "an old audit log cannot be removed");
             }
         }
     }
