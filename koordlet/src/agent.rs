@@ -40,6 +40,7 @@ use crate::host::roots::Roots;
 use crate::manifests::directory::ManifestDirectory;
 use crate::node::history::History;
 use crate::report::admin::AdminAsk;
+use crate::report::metrics::ages::Ages;
 use crate::report::metrics::{Gated, Metrics};
 use crate::report::server::{ReportError, Servers};
 use crate::state::facts::Facts;
@@ -103,7 +104,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         per_cpu: config.gates.is_on(Gate::PerCpuMetric),
         node_metric: config.gates.is_on(Gate::NodeMetricPromMetrics),
     };
-    let metrics = Arc::new(Metrics::new(&config.node_name, &readers, &facts, gated));
+    let metrics = Metrics::new(&config.node_name, &readers, &facts, gated).with_ages(Ages::of(&config));
+    let metrics = Arc::new(metrics);
     metrics.add_series(&series);
     metrics.add_executor(&executor.stats());
     audit.show(&metrics);

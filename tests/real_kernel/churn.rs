@@ -1,8 +1,8 @@
 //! Containers that come and go all the time leave no trace in a running agent: no line in its log, no negative
 //! figure, no open file, and no series a minute after.
 //!
-//! `KOORDLET_TEST_CHURN_SECONDS` sets how long it goes on: 15 s unless it says otherwise, since it is one of many
-//! tests.
+//! `KOORDLET_TEST_CHURN_SECONDS` sets how long it goes on: 15 s unless it says otherwise (60 for a full minute),
+//! since it is one of many tests.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -77,11 +77,14 @@ fn doctor_says_of_cpi_and_resctrl_whether_they_are_on_or_why_not() -> Result<()>
         let text = |field: &str| check(&report, name)?[field].as_str().map(str::to_owned).context("no text");
         Ok((text("status")?, text("detail")?))
     };
-    let off = |status: &str, detail: &str| (status.to_owned(), detail.to_owned());
-    ensure!(line(&[], "collector-cpi")? == off("off", "gate CPICollector is off"));
-    ensure!(line(&[], "collector-resctrl")? == off("off", "gate ResctrlCollector is off"));
-    let unflagged = line(&[GATES], "collector-resctrl")?;
-    ensure!(unflagged == off("off", "flag --enable-resctrl-collector is off"), "{unflagged:?}");
+    let off = |flags: &[&str], name: &str, switch: &str| -> Result<()> {
+        let (status, detail) = line(flags, name)?;
+        ensure!(status == "off" && detail.starts_with(switch), "{name} {status} {detail}");
+        Ok(())
+    };
+    off(&[], "collector-cpi", "--feature-gates=CPICollector=true switches it on; ")?;
+    off(&[], "collector-resctrl", "--feature-gates=ResctrlCollector=true with --enable")?;
+    off(&[GATES], "collector-resctrl", "--enable-resctrl-collector switches it on; ")?;
     for name in ["collector-cpi", "collector-resctrl"] {
         let (status, detail) = line(&[GATES, "--enable-resctrl-collector"], name)?;
         let told =

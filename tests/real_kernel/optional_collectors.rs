@@ -52,9 +52,10 @@ fn doctor_says_of_each_collector_whether_it_is_on_and_why_not() -> Result<()> {
     let tree = Tree::with_driver(Driver::Cgroupfs)?;
     let off = doctor(&tree, "")?;
     for (name, gate) in [
-        ("collector-psi", "gate PSICollector is off"),
-        ("collector-cold-memory", "gate ColdPageCollector is off"),
-        ("collector-disks", "gate BlkIOReconcile is off"),
+        ("collector-psi", "--feature-gates=PSICollector=true switches it on"),
+        ("collector-cold-memory", "--feature-gates=ColdPageCollector=true switches it on"),
+        ("collector-disks", "--feature-gates=BlkIOReconcile=true switches it on"),
+        ("collector-page-cache", "--enable-pagecache-collector switches it on"),
         ("collector-devices", "not supported by this agent"),
     ] {
         let (status, detail) = check(&off, name)?;

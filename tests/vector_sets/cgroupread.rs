@@ -7,7 +7,7 @@ use koordlet::cgroup::value::Value as Setting;
 use koordlet::units::{MemoryLimit, Nanos};
 use serde_json::{Value, json};
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 fn host(row: &Row) -> Layout {
     set::layout(row.text("cgroup"))
@@ -124,25 +124,25 @@ fn psi_file(row: &Row) -> Verdict {
     }))
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] = &[
+    ("cpu_acct_usage", 6, cpu_acct_usage),
+    ("cpu_period", 4, |row| setting(row, Resource::CfsPeriod)),
+    ("cpu_quota", 7, |row| setting(row, Resource::CfsQuota)),
+    ("cpu_shares", 4, |row| setting(row, Resource::CpuShares)),
+    ("cpu_stat", 5, cpu_stat),
+    ("cpuset", 4, |row| setting(row, Resource::Cpus)),
+    ("memory_limit", 5, |row| setting(row, Resource::MemoryLimit)),
+    ("memory_stat", 4, memory_stat),
+    ("memory_usage", 1, memory_usage),
+    ("numa_pages", 9, numa_pages),
+    ("procs", 6, |row| pids(row, Resource::Procs)),
+    ("psi_file", 7, psi_file),
+    ("tasks", 2, |row| pids(row, Resource::Tasks)),
+    ("throttled_ratio", 2, throttled_ratio),
+];
+
 #[test]
 fn vector_cgroupread() {
-    set::check(
-        "cgroupread",
-        &[
-            ("cpu_acct_usage", 6, cpu_acct_usage),
-            ("cpu_period", 4, |row| setting(row, Resource::CfsPeriod)),
-            ("cpu_quota", 7, |row| setting(row, Resource::CfsQuota)),
-            ("cpu_shares", 4, |row| setting(row, Resource::CpuShares)),
-            ("cpu_stat", 5, cpu_stat),
-            ("cpuset", 4, |row| setting(row, Resource::Cpus)),
-            ("memory_limit", 5, |row| setting(row, Resource::MemoryLimit)),
-            ("memory_stat", 4, memory_stat),
-            ("memory_usage", 1, memory_usage),
-            ("numa_pages", 9, numa_pages),
-            ("procs", 6, |row| pids(row, Resource::Procs)),
-            ("psi_file", 7, psi_file),
-            ("tasks", 2, |row| pids(row, Resource::Tasks)),
-            ("throttled_ratio", 2, throttled_ratio),
-        ],
-    );
+    set::check("cgroupread", CHECKS);
 }

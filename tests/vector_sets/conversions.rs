@@ -6,7 +6,7 @@ use koordlet::cgroup::value::{Value, ValueError};
 use koordlet::units::{CfsQuota, CpuShares, MilliCpu};
 use serde_json::json;
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 fn milli_to_shares_quota(row: &Row) -> Verdict {
     let milli = MilliCpu(row.int("milli").unwrap());
@@ -31,14 +31,14 @@ fn weight_to_shares(row: &Row) -> Verdict {
     row.compare(shares.map(|shares| json!({"shares": shares.0})))
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] = &[
+    ("milli_to_shares_quota", 22, milli_to_shares_quota),
+    ("shares_to_weight", 19, shares_to_weight),
+    ("weight_to_shares", 18, weight_to_shares),
+];
+
 #[test]
 fn vector_conversions() {
-    set::check(
-        "conversions",
-        &[
-            ("milli_to_shares_quota", 22, milli_to_shares_quota),
-            ("shares_to_weight", 19, shares_to_weight),
-            ("weight_to_shares", 18, weight_to_shares),
-        ],
-    );
+    set::check("conversions", CHECKS);
 }

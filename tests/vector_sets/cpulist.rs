@@ -3,7 +3,7 @@
 use koordlet::cpuset::{CpuSet, CpuSetError};
 use serde_json::json;
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 fn parse(row: &Row) -> Verdict {
     let parsed: Result<CpuSet, CpuSetError> = row.text("text").parse();
@@ -25,10 +25,11 @@ fn merge(row: &Row) -> Verdict {
     row.compare(Ok::<_, CpuSetError>(json!({"merged": cpus, "text": merged.to_string()})))
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] =
+    &[("cpulist_equal", 3, equal), ("cpulist_merge", 16, merge), ("cpulist_parse", 34, parse)];
+
 #[test]
 fn vector_cpulist() {
-    set::check(
-        "cpulist",
-        &[("cpulist_equal", 3, equal), ("cpulist_merge", 16, merge), ("cpulist_parse", 34, parse)],
-    );
+    set::check("cpulist", CHECKS);
 }

@@ -10,6 +10,7 @@
 mod aggregates;
 mod cgroupread;
 mod classes;
+mod collection_rows;
 mod collectors;
 mod conversions;
 mod cpulist;

@@ -12,7 +12,7 @@ use koordlet::host::topology::{NodeCpuInfo, ProcessorInfo};
 use koordlet::node::procfs;
 use serde_json::{Map, Value, json};
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 /// A machine whose sysfs is a temporary directory.
 struct Machine {
@@ -198,20 +198,20 @@ fn storage_inventory(_: &Row) -> Verdict {
     Verdict::NotApplicable("output of commands that the agent does not run")
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] = &[
+    ("cold_pages", 2, cold_pages),
+    ("hugepages", 2, hugepages),
+    ("lscpu", 17, lscpu),
+    ("meminfo", 8, meminfo),
+    ("numa_meminfo", 4, numa_meminfo),
+    ("numa_scan", 5, numa_scan),
+    ("proc_stat_percpu", 8, proc_stat_percpu),
+    ("proc_stat_total", 10, proc_stat_total),
+    ("storage_inventory", 7, storage_inventory),
+];
+
 #[test]
 fn vector_parsers() {
-    set::check(
-        "parsers",
-        &[
-            ("cold_pages", 2, cold_pages),
-            ("hugepages", 2, hugepages),
-            ("lscpu", 17, lscpu),
-            ("meminfo", 8, meminfo),
-            ("numa_meminfo", 4, numa_meminfo),
-            ("numa_scan", 5, numa_scan),
-            ("proc_stat_percpu", 8, proc_stat_percpu),
-            ("proc_stat_total", 10, proc_stat_total),
-            ("storage_inventory", 7, storage_inventory),
-        ],
-    );
+    set::check("parsers", CHECKS);
 }

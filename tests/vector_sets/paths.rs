@@ -8,7 +8,7 @@ use koordlet::cgroup::place;
 use koordlet::cgroup::resource::Resource;
 use serde_json::json;
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 fn naming(row: &Row) -> Naming {
     let driver: CgroupDriver = row.text("driver").parse().unwrap();
@@ -95,19 +95,19 @@ fn resource_path(row: &Row) -> Verdict {
     row.compare(path.ok_or("no such resource").map(|path| json!({ "path": path })))
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] = &[
+    ("container_dir", 9, container_dir),
+    ("host_app_dir", 14, host_app_dir),
+    ("kube_qos_of_dir", 4, kube_qos_of_dir),
+    ("parse_container_dir", 12, parse_container_dir),
+    ("parse_pod_dir", 11, parse_pod_dir),
+    ("pod_dir", 13, pod_dir),
+    ("qos_dir", 2, qos_dir),
+    ("resource_path", 39, resource_path),
+];
+
 #[test]
 fn vector_paths() {
-    set::check(
-        "paths",
-        &[
-            ("container_dir", 9, container_dir),
-            ("host_app_dir", 14, host_app_dir),
-            ("kube_qos_of_dir", 4, kube_qos_of_dir),
-            ("parse_container_dir", 12, parse_container_dir),
-            ("parse_pod_dir", 11, parse_pod_dir),
-            ("pod_dir", 13, pod_dir),
-            ("qos_dir", 2, qos_dir),
-            ("resource_path", 39, resource_path),
-        ],
-    );
+    set::check("paths", CHECKS);
 }

@@ -5,7 +5,7 @@ use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::resource::Resource;
 use serde_json::json;
 
-use crate::set::{self, Row, Verdict};
+use crate::set::{self, Check, Row, Verdict};
 
 /// Why rows of a resource cannot apply to us.
 fn not_applicable(row: &Row) -> Option<&'static str> {
@@ -53,7 +53,10 @@ fn value_check(row: &Row) -> Verdict {
     }
 }
 
+/// The check of each function, and its rows in the set.
+pub(crate) const CHECKS: &[(&str, usize, Check)] = &[("value_check", 103, value_check)];
+
 #[test]
 fn vector_valuecheck() {
-    set::check("valuecheck", &[("value_check", 103, value_check)]);
+    set::check("valuecheck", CHECKS);
 }

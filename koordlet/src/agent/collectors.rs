@@ -9,11 +9,12 @@ use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
-use crate::config::Config;
 use crate::config::collect::{CpiSettings, DEVICES};
 use crate::config::gates::Gate;
+use crate::config::{Config, Mode};
 use crate::error_chain::chain;
-use crate::host::offers::Offer;
+use crate::host::mountinfo::MountsOf;
+use crate::host::offers::{Offer, State};
 use crate::host::roots::Roots;
 use crate::node::be_files::BeFiles;
 use crate::node::be_round::BeRound;
@@ -34,6 +35,9 @@ use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
 use crate::units::Nanos;
+
+/// What the resctrl collector needs beside its gate.
+const RESCTRL_FLAG: &str = "--enable-resctrl-collector";
 
 /// What collectors read from and publish to.
 #[derive(Clone)]
@@ -74,7 +78,16 @@ fn start_node_info(rounds: &mut Rounds, config: &Config, surroundings: &Surround
 
 fn start_disks(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
     let Surroundings { roots, facts, .. } = surroundings;
-    start_if(rounds, config.collect.disks, || DiskCollector::new(roots, facts.disks.clone()));
+    start_if(rounds, config.collect.disks, || {
+        DiskCollector::new(roots, mounts_of(config), facts.disks.clone())
+    });
+}
+
+fn mounts_of(config: &Config) -> MountsOf {
+    match config.mode {
+        Mode::DaemonSet => MountsOf::HostInit,
+        Mode::Host => MountsOf::Agent,
+    }
 }
 
 fn start_pressure(rounds: &mut Rounds, config: &Config, surroundings: &Surroundings) {
@@ -159,33 +172,46 @@ pub(super) fn follow(config: &Config, surroundings: &Surroundings) -> Option<Fol
         .ok()
 }
 
-/// Whether each collector is on, with what this node gives it or lacks, for `koordlet doctor`.
+/// Whether each optional collector is on and how it is switched on, with what this node gives it or lacks, for
+/// `koordlet doctor`.
 pub fn offers(config: &Config, layout: &Arc<Layout>, kubepods: Option<&CgroupDir>) -> Vec<Offer> {
-    let gates = |gates: &[Gate]| gates.iter().map(|gate| gate.name()).collect::<Vec<_>>().join(", ");
     let on = &config.collect;
-    let resctrl = match (config.gates.is_on(Gate::ResctrlCollector), on.resctrl) {
-        (true, None) => Offer::off(resctrl_use::OFFER, "flag --enable-resctrl-collector is off"),
-        (_, interval) => gated(resctrl_use::OFFER, Gate::ResctrlCollector, interval.is_some(), || {
-            resctrl_use::offer(&config.roots)
-        }),
+    let switch = |gate: Gate| format!("--feature-gates={}=true", gate.name());
+    let gated = |gate: Gate, on: bool, offer| told(offer, on, &switch(gate));
+    let resctrl_switch = if config.gates.is_on(Gate::ResctrlCollector) {
+        RESCTRL_FLAG.to_owned()
+    } else {
+        format!("{} with {RESCTRL_FLAG}", switch(Gate::ResctrlCollector))
     };
     vec![
-        gated(pressure::OFFER, Gate::PsiCollector, on.pressure.is_some(), || {
-            pressure::offer(layout, kubepods)
-        }),
-        gated(cold_memory::OFFER, Gate::ColdPageCollector, on.cold_memory.is_some(), || {
-            cold_memory::offer(&config.roots, layout)
-        }),
-        gated(disks::OFFER, Gate::BlkIoReconcile, on.disks.is_some(), || disks::offer(&config.roots)),
-        gated(cpi::OFFER, Gate::CpiCollector, on.cpi.is_some(), || cpi::offer(layout, &config.roots)),
-        resctrl,
-        Offer::off(
-            "collector-devices",
-            format!("GPU and RDMA devices (gates {}) are not supported by this agent", gates(&DEVICES)),
-        ),
+        gated(Gate::PsiCollector, on.pressure.is_some(), pressure::offer(layout, kubepods)),
+        gated(Gate::ColdPageCollector, on.cold_memory.is_some(), cold_memory::offer(&config.roots, layout)),
+        gated(Gate::BlkIoReconcile, on.disks.is_some(), disks::offer(&config.roots, mounts_of(config))),
+        gated(Gate::CpiCollector, on.cpi.is_some(), cpi::offer(layout, &config.roots)),
+        told(resctrl_use::offer(&config.roots), on.resctrl.is_some(), &resctrl_switch),
+        told(page_cache_offer(), on.page_cache, "--enable-pagecache-collector"),
+        devices_offer(),
     ]
 }
 
-fn gated(name: &str, gate: Gate, on: bool, offer: impl FnOnce() -> Offer) -> Offer {
-    if on { offer() } else { Offer::off(name, format!("gate {} is off", gate.name())) }
+/// An offer that a switch keeps from being used says so, and what would come of it.
+fn told(offer: Offer, on: bool, switch: &str) -> Offer {
+    if on {
+        return offer;
+    }
+    let here = match offer.state {
+        State::Ok => "this node has what it needs".to_owned(),
+        State::Missing | State::Failed | State::Off => format!("it would find nothing: {}", offer.detail),
+    };
+    Offer::off(offer.name, format!("{switch} switches it on; {here}"))
+}
+
+fn page_cache_offer() -> Offer {
+    Offer::ok("collector-page-cache", "on: memory use with page cache is kept, whether a policy asks or not")
+}
+
+fn devices_offer() -> Offer {
+    let gates = DEVICES.map(Gate::name).join(", ");
+    let detail = format!("GPU and RDMA devices (gates {gates}) are not supported by this agent");
+    Offer::off("collector-devices", detail)
 }

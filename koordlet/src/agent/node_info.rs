@@ -1,12 +1,12 @@
 //! Publishes what CPUs and NUMA nodes the machine has (collection.md 2.1, 2.2): the values that the reference keeps
 //! as `node_cpu_info` and `node_numa_info`. The agent's loop reads CPUs more often, for who may use which.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use crate::host::numa::NodeNumaInfo;
 use crate::host::roots::Roots;
 use crate::host::topology::NodeCpuInfo;
+use crate::node::round_log::RoundResult;
 use crate::node::rounds::Collect;
 use crate::report::metrics::{Metrics, NodeFacts};
 use crate::state::facts::{Facts, Published};
@@ -33,23 +33,16 @@ impl Collect for NodeInfo {
     }
 
     /// CPUs and NUMA nodes do not wait for each other: what can be read is published, what cannot stays.
-    fn round(&mut self, _now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, _now: Nanos) -> RoundResult {
         let cpus = NodeCpuInfo::read(&self.roots);
         self.metrics.node_facts_read(NodeFacts::Cpu, &cpus);
         let numa = NodeNumaInfo::read(&self.roots);
         self.metrics.node_facts_read(NodeFacts::Numa, &numa);
-        let cpus = cpus.map(|cpus| publish(&self.cpus, cpus));
-        let numa = numa.map(|numa| publish(&self.numa, numa));
+        let cpus = cpus.map(|cpus| self.cpus.update(cpus));
+        let numa = numa.map(|numa| self.numa.update(numa));
         cpus?;
         numa?;
         Ok(())
-    }
-}
-
-/// An equal value stays the one that readers hold.
-fn publish<T: PartialEq>(published: &Published<T>, value: T) {
-    if published.get().is_none_or(|held| *held != value) {
-        published.set(value);
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::decider::Decider;
 use super::pace::{GATHER, Pace};
-use super::upkeep;
+use super::upkeep::{self, Refusals};
 use super::world::World;
 use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
@@ -77,6 +77,7 @@ pub(super) struct RunLoop {
     host_apps: Vec<HostAppDir>,
     pace: Pace,
     suppress_on: bool,
+    refusals: Refusals,
     /// When the plan is made anew because directories came or went.
     replan_at: Option<Instant>,
 }
@@ -113,6 +114,7 @@ impl RunLoop {
             host_apps: Vec::new(),
             pace: Pace::new(config.collect.usage, step),
             suppress_on: settings.enabled && !step.is_zero(),
+            refusals: Refusals::default(),
             replan_at: None,
         }
     }
@@ -197,9 +199,11 @@ impl RunLoop {
         self.effects.metrics.ran(Part::Sample, begin.elapsed());
     }
 
-    fn tidy_series(&self) {
+    fn tidy_series(&mut self) {
+        let (series, now) = (&self.effects.series, monotonic());
         let host_apps = self.host_apps.iter().map(|app| &*app.name);
-        upkeep::tidy(&self.effects.series, &self.readers.pods.borrow(), host_apps, monotonic());
+        upkeep::tidy(series, &self.readers.pods.borrow(), host_apps, now);
+        self.refusals.tell(series, now);
     }
 
     fn step(&mut self) {

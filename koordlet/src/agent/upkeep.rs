@@ -1,5 +1,5 @@
-//! What the agent does for the series beside writing them: makes them as the flags say, and drops those of pods,
-//! containers and host applications that are gone.
+//! What the agent does for the series beside writing them: makes them as the flags say, drops those of pods,
+//! containers and host applications that are gone, and tells of samples that they refused.
 
 use std::collections::HashSet;
 
@@ -48,6 +48,38 @@ pub(super) fn tidy<'a>(
             && key.container_id().is_none_or(|id| containers.contains(id))
             && key.host_app_name().is_none_or(|name| apps.contains(name))
     });
+}
+
+/// Least time between two lines about refused samples: a full store refuses some in every round.
+const QUIET: Nanos = Nanos(600_000_000_000);
+
+/// Tells of refused samples for all who write, none of whom does it himself.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// Refused so far, as told last.
+    told: u64,
+    /// When that was.
+    told_at: Option<Nanos>,
+}
+
+impl Refusals {
+    /// Logs how many samples were refused since the last line, and why the last one was.
+    pub(super) fn tell(&mut self, series: &SharedSeries, now: Nanos) {
+        if let Some((refused, why)) = self.news(series, now) {
+            tracing::warn!(refused, why, "samples are not kept");
+        }
+    }
+
+    fn news(&mut self, series: &SharedSeries, now: Nanos) -> Option<(u64, String)> {
+        let refused = series.stats().refused;
+        let quiet = self.told_at.is_some_and(|told_at| now - told_at < QUIET);
+        if refused == self.told || quiet {
+            return None;
+        }
+        let news = refused - self.told;
+        (self.told, self.told_at) = (refused, Some(now));
+        Some((news, series.last_refusal().map_or_else(String::new, |refusal| refusal.to_string())))
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +145,23 @@ mod tests {
     fn nothing_is_gone_before_anybody_has_told_of_pods() {
         let now = Nanos(10_000_000_000);
         assert_eq!(left(&PodTable::default(), &[], now), keys());
+    }
+
+    #[test]
+    fn refused_samples_are_told_at_once_then_summed_up_and_never_twice() {
+        let series = SharedSeries::new(SeriesSettings::default());
+        let refuse = |value: f64| series.append(Nanos(1), [(SeriesKey::node(Metric::NodeCpuUsage), value)]);
+        let mut refusals = Refusals::default();
+        let mut news = |seconds: u64| refusals.news(&series, Nanos(seconds * 1_000_000_000));
+        assert_eq!(news(0), None);
+        assert_eq!(refuse(f64::NAN), 1);
+        let (count, why) = news(10).unwrap();
+        assert!(count == 1 && why.contains("NaN") && why.contains("node_cpu_usage"), "{count} {why}");
+        refuse(f64::INFINITY);
+        refuse(f64::INFINITY);
+        assert_eq!(news(20), None, "not yet again");
+        assert!(news(610).is_some_and(|(count, why)| count == 2 && why.contains("inf")));
+        assert_eq!(news(2000), None, "nothing new");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! CPUs and who may use them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 
 use super::once::Once;
@@ -16,6 +15,7 @@ use crate::cgroup::value::Value;
 use crate::ebpf::events::{CgroupEvent, WatchedDirs};
 use crate::error_chain::chain;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
 use crate::manifests::{Object, Objects};
 use crate::node::tree_scan::scan;
@@ -104,7 +104,7 @@ impl World {
     /// What the kernel holds for a resource of `dir` right now; `None` if that cannot be read.
     pub(super) fn kernel_value(&self, dir: &CgroupDir, resource: Resource) -> Option<Value> {
         let path = self.layout.path(&self.layout.effective_file(dir, resource)?)?;
-        self.layout.parse(resource, &fs::read_to_string(path).ok()?).ok()
+        self.layout.parse(resource, &text_file::read(&path).ok()?).ok()
     }
 
     /// The usage snapshot's writer is the collector's.
@@ -154,7 +154,7 @@ impl World {
             }
         }
         let state = self.roots.var_lib_kubelet.join("cpu_manager_state");
-        self.kubelet.cpu_manager_state = fs::read_to_string(state).ok();
+        self.kubelet.cpu_manager_state = text_file::read(&state).ok();
         self.publish_topology();
     }
 

@@ -12,6 +12,7 @@ use super::layout::Layout;
 use super::path::CgroupDir;
 use super::resource::Resource;
 use super::value::{Value, ValueError};
+use crate::host::text_file;
 
 /// First size of a buffer; the longest statistics of a group fit.
 const FIRST_SIZE: usize = 8192;
@@ -41,7 +42,7 @@ pub struct HeldFile(File);
 impl HeldFile {
     /// Opens for reading; `None` if it is not there.
     pub fn open(path: &Path) -> io::Result<Option<Self>> {
-        match File::open(path) {
+        match text_file::open(path) {
             Err(error) if is_gone(&error) => Ok(None),
             other => other.map(|file| Some(Self(file))),
         }
@@ -72,6 +73,10 @@ fn read_until<'b>(
     }
     let mut length = 0;
     loop {
+        if length > text_file::MAX_BYTES {
+            *buffer = Vec::new();
+            return Err(text_file::too_long());
+        }
         if length == buffer.len() {
             buffer.resize(buffer.len() * 2, 0);
         }
@@ -218,6 +223,19 @@ mod tests {
         file.as_file().set_len(2).unwrap();
         assert_eq!(held.read(&mut buffer).unwrap(), Some("xx"));
         assert_eq!(held.read_list(&mut buffer).unwrap(), Some("xx"));
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_an_error_and_a_pipe_is_not_waited_for() {
+        let mut buffer = ReadBuffer::default();
+        let held = HeldFile::open(Path::new("/dev/zero")).unwrap().unwrap();
+        assert_eq!(held.read(&mut buffer).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(buffer.0.capacity(), 0, "its memory is given back");
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("memory.stat");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let held = HeldFile::open(&pipe).unwrap().unwrap();
+        assert!(held.read(&mut buffer).is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::naming::{CgroupDriver, CgroupDriverError};
 use crate::host::roots::Roots;
+use crate::host::text_file;
 
 /// The kubelet's cgroup settings, as far as it states them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,12 +120,12 @@ fn kubelet_process(proc: &Path) -> Option<PathBuf> {
     pids.sort_unstable();
     let directories = pids.into_iter().map(|pid| proc.join(pid.to_string()));
     directories.into_iter().find(|directory| {
-        std::fs::read_to_string(directory.join("comm")).is_ok_and(|name| name.trim_end() == "kubelet")
+        text_file::read(&directory.join("comm")).is_ok_and(|name| name.trim_end() == "kubelet")
     })
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>, KubeletError> {
-    match std::fs::read_to_string(path) {
+    match text_file::read(path) {
         Err(error) if super::held_file::is_gone(&error) => Ok(None),
         other => other.map(Some).map_err(|source| KubeletError::Read { path: path.to_owned(), source }),
     }

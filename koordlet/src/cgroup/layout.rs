@@ -13,6 +13,7 @@ use super::path::CgroupDir;
 use super::resource::{Controller, Resource, ResourceFile, Support};
 use super::semantics::Semantics;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 
 /// Version of a hierarchy. Not to be named outside this room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +200,7 @@ fn canonical(path: &Path) -> Result<PathBuf, LayoutError> {
 
 /// The text of a file, empty if there is none.
 pub(super) fn read_if_there(path: &Path) -> Result<String, LayoutError> {
-    match std::fs::read_to_string(path) {
+    match text_file::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         other => other.map_err(|source| LayoutError::Read { path: path.to_owned(), source }),
     }

@@ -221,7 +221,7 @@ pub fn parse_pressure(resource: Resource, text: &str) -> Result<Pressure, StatEr
 }
 
 /// Digits only, unlike `parse`, which takes a sign.
-fn unsigned<T: std::str::FromStr>(text: &str) -> Option<T> {
+pub(super) fn unsigned<T: std::str::FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::slots::Slot;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
-use crate::state::usage::CpuReading;
+use crate::state::usage::{CpuPlace, CpuReading};
 use crate::units::Nanos;
 
 /// All accounts.
@@ -145,8 +145,18 @@ impl Accounts {
 
     /// What a live directory used, greatest figure so far, and which group it is.
     pub fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading> {
-        let index = self.by_dir.get(dir).copied()?;
-        let node = self.node_mut(index)?;
+        self.reading_at(dir, &mut CpuPlace::default())
+    }
+
+    /// The same, first where the directory was found last. A live group's directory and account stay what they
+    /// are, and no id comes twice.
+    pub fn reading_at(&mut self, dir: &CgroupDir, place: &mut CpuPlace) -> Option<CpuReading> {
+        let there = self.node(place.index).filter(|node| node.id == place.id && node.state == State::Live);
+        if there.is_none() {
+            place.index = self.by_dir.get(dir).copied()?;
+        }
+        let node = self.node_mut(place.index)?;
+        place.id = node.id;
         node.shown = node.shown.max(node.figure());
         Some(CpuReading { total: Nanos(node.shown), identity: Some(node.id), born: node.born })
     }

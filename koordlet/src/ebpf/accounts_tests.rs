@@ -125,6 +125,28 @@ fn a_birth_that_was_heard_of_is_told_from_a_group_that_was_found() {
 }
 
 #[test]
+fn a_place_leads_to_a_live_group_and_never_to_another_directorys() {
+    let mut accounts = Accounts::default();
+    let mut place = CpuPlace::default();
+    let mut id = |accounts: &mut Accounts| accounts.reading_at(&dir("pod"), &mut place)?.identity;
+    assert_eq!(id(&mut accounts), None);
+    accounts.born(1, dir("pod"), at(0));
+    assert_eq!([id(&mut accounts), id(&mut accounts)], [Some(1); 2]);
+    accounts.died(1, at(1));
+    assert_eq!(id(&mut accounts), None, "its account waits for its burial");
+    accounts.born(2, dir("pod"), at(1));
+    assert_eq!(id(&mut accounts), Some(2));
+    for gone in [1, 2] {
+        accounts.died(gone, at(2));
+        accounts.forgotten(gone, at(2));
+        accounts.bury(gone);
+    }
+    accounts.born(3, dir("other"), at(3));
+    accounts.born(4, dir("pod"), at(3));
+    assert_eq!(id(&mut accounts), Some(4));
+}
+
+#[test]
 fn an_unknown_owner_is_a_stranger_until_it_is_known_or_buried() {
     let mut accounts = Accounts::default();
     accounts.fold(&[slot(3, 77, 5), slot(4, 88, 6)]);

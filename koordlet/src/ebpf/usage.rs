@@ -21,7 +21,7 @@ use super::usage_tree::UsageTree;
 use crate::cgroup::held_file::ReadBuffer;
 use crate::cgroup::path::CgroupDir;
 use crate::node::file_usage::{FileCpuTime, UsageFile, UsageFiles};
-use crate::state::usage::{CpuReading, CpuTime};
+use crate::state::usage::{CpuPlace, CpuReading, CpuTime};
 use crate::units::Nanos;
 
 /// How long things wait.
@@ -361,6 +361,10 @@ impl CpuTime for EbpfCpuTime {
 
     fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading> {
         self.accounts.reading(dir)
+    }
+
+    fn reading_at(&mut self, dir: &CgroupDir, place: &mut CpuPlace) -> Option<CpuReading> {
+        self.accounts.reading_at(dir, place)
     }
 }
 

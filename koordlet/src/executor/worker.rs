@@ -1,7 +1,6 @@
 //! The executor's thread: the engine, woken by the inbox, by inotify, and by its own next deadline. It sleeps
 //! in between; nothing is polled.
 
-use std::fs;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +27,7 @@ use super::{ExecutorConfig, ExecutorError};
 use crate::cgroup::layout::Layout;
 use crate::ebpf::events::CgroupEvent;
 use crate::error_chain::chain;
+use crate::host::text_file;
 use crate::units::Nanos;
 
 /// Starts the executor: takes the lock, reads the ledger, and waits for the first plan.
@@ -66,7 +66,7 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
 
 /// Id of this boot; empty where procfs has none (a fixture), which is one boot for ever.
 pub(super) fn boot_id(proc: &Path) -> String {
-    let text = fs::read_to_string(proc.join("sys/kernel/random/boot_id"));
+    let text = text_file::read(&proc.join("sys/kernel/random/boot_id"));
     text.map(|text| text.trim().to_owned()).unwrap_or_default()
 }
 

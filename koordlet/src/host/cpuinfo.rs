@@ -1,12 +1,11 @@
 //! `basicInfo` of collection.md 2.1: model, vendor, SMT, turbo, L3 mask. A fact that cannot be had is its
 //! default; nothing here fails.
 
-use std::fs;
-
 use serde::Serialize;
 
 use super::lscpu;
 use super::roots::Roots;
+use super::text_file;
 
 /// Facts about the processor model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,7 +28,7 @@ pub struct BasicInfo {
 impl BasicInfo {
     /// Reads the facts. `threads_per_core` decides about SMT where the kernel has no `smt/active` file.
     pub(super) fn read(roots: &Roots, threads_per_core: usize) -> Self {
-        let cpuinfo = fs::read_to_string(roots.proc.join("cpuinfo")).unwrap_or_default();
+        let cpuinfo = text_file::read(&roots.proc.join("cpuinfo")).unwrap_or_default();
         let flag = |path: &str| lscpu::text(&roots.sys.join(path));
         let smt = flag("devices/system/cpu/smt/active");
         Self {
@@ -53,7 +52,7 @@ pub struct CpuModel {
 impl CpuModel {
     /// Reads `<proc>/cpuinfo`; a file that cannot be read tells nothing.
     pub fn read(roots: &Roots) -> Self {
-        Self::of_cpuinfo(&fs::read_to_string(roots.proc.join("cpuinfo")).unwrap_or_default())
+        Self::of_cpuinfo(&text_file::read(&roots.proc.join("cpuinfo")).unwrap_or_default())
     }
 
     fn of_cpuinfo(text: &str) -> Self {

@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 
 use super::lscpu;
 use super::roots::Roots;
+use super::text_file;
 
 /// Capabilities that the agent has a use for: bit and name.
 const CAPABILITIES: [(u32, &str); 6] = [
@@ -84,7 +85,7 @@ impl Kernel {
 /// Tries a pressure file: with `psi=0` on the command line it is there, but reading it fails.
 fn first_byte(roots: &Roots) -> io::Result<()> {
     let mut byte = [0; 1];
-    fs::File::open(roots.proc.join("pressure/cpu"))?.read_exact(&mut byte)
+    text_file::open(&roots.proc.join("pressure/cpu"))?.read_exact(&mut byte)
 }
 
 impl Capabilities {

@@ -9,6 +9,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::text_file;
 use super::topology::TopologyError;
 use crate::cpuset::CpuSet;
 
@@ -214,7 +215,7 @@ pub(super) fn numbered(dir: &Path, prefix: &str) -> Result<Vec<u32>, std::io::Er
 
 /// A small sysfs file without its line break; `None` if it cannot be read or holds nothing.
 pub(super) fn text(path: &Path) -> Option<String> {
-    let content = fs::read_to_string(path).ok()?;
+    let content = text_file::read(path).ok()?;
     let trimmed = content.trim();
     (!trimmed.is_empty()).then(|| trimmed.to_owned())
 }

@@ -15,4 +15,5 @@ pub mod offers;
 pub mod online;
 pub mod probe_group;
 pub mod roots;
+pub mod text_file;
 pub mod topology;

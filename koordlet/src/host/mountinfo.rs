@@ -1,5 +1,14 @@
 //! Lines of a `mountinfo` file, as text only.
 
+/// Whose mounts are those of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountsOf {
+    /// The agent's: it runs on the host itself.
+    Agent,
+    /// Those of the host's process 1: the agent runs in a container, which has mounts of its own.
+    HostInit,
+}
+
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount<'a> {

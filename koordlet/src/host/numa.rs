@@ -1,14 +1,15 @@
 //! NUMA nodes with their memory and hugepages: the value behind `node_numa_info`, collection.md 2.2 and 2.3.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use serde::Serialize;
 
 use super::lscpu;
 use super::meminfo::Meminfo;
 use super::roots::Roots;
+use super::text_file;
 use crate::units::Bytes;
 
 /// Page sizes that are kept, in KiB.
@@ -121,7 +122,7 @@ impl From<Vec<NumaInfo>> for NodeNumaInfo {
 
 fn read_node(dir: &Path, node: u32) -> Option<NumaInfo> {
     let path = dir.join("meminfo");
-    match fs::read_to_string(&path) {
+    match text_file::read(&path) {
         Ok(text) => {
             let mem_info = Meminfo::parse_numa(&text);
             Some(NumaInfo { node, mem_info, huge_pages: read_hugepages(&dir.join("hugepages")) })
@@ -145,6 +146,8 @@ fn read_hugepages(dir: &Path) -> HugePages {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::super::machines::Machine;

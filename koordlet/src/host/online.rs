@@ -1,9 +1,9 @@
 //! Which CPUs are online right now: one small file. Their cores, sockets and caches are `topology`'s.
 
-use std::fs;
 use std::io;
 
 use super::roots::Roots;
+use super::text_file;
 use crate::cpuset::CpuSet;
 
 /// Reads `<sys>/devices/system/cpu/online`.
@@ -11,7 +11,7 @@ use crate::cpuset::CpuSet;
 /// # Errors
 /// The file cannot be read, is malformed (`InvalidData`), or names no CPU.
 pub fn online_cpus(roots: &Roots) -> io::Result<CpuSet> {
-    let text = fs::read_to_string(roots.sys.join("devices/system/cpu/online"))?;
+    let text = text_file::read(&roots.sys.join("devices/system/cpu/online"))?;
     let invalid =
         |error: Box<dyn std::error::Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidData, error);
     let cpus: CpuSet = text.trim().parse().map_err(|error| invalid(Box::new(error)))?;
@@ -20,6 +20,8 @@ pub fn online_cpus(roots: &Roots) -> io::Result<CpuSet> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

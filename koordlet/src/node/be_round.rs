@@ -1,13 +1,13 @@
 //! The round of best-effort resources (collection.md 6.4): what it may use, from its cgroup files; what it asks for,
 //! from its pods; what it used, from the sample that the round follows -> `Facts::be` and `node_be`.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::be_files::BeFiles;
 use super::follower::Follow;
+use super::round_log::RoundResult;
 use crate::state::be_resources::{BeResources, BeUse, request};
 use crate::state::facts::Published;
 use crate::state::hub::Readers;
@@ -60,7 +60,7 @@ impl Follow for BeRound {
     }
 
     /// A limit that cannot be read leaves the other figures.
-    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn follow(&mut self, usage: &Usage) -> RoundResult {
         let tree = Arc::clone(&self.tree.borrow());
         let limit = self.files.real_limit(&tree);
         let round = BeResources {

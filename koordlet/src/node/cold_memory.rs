@@ -2,15 +2,14 @@
 //! 6.10 (gate `ColdPageCollector`). It reads only: switching kidled on is the admin's, so a kernel that has it
 //! switched off is told of once, and looked at again each round.
 
-use std::error::Error;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::idle_pages::parse_idle_pages;
 use crate::cgroup::layout::Layout;
@@ -23,6 +22,7 @@ use crate::host::kidled::Kidled;
 use crate::host::meminfo::Meminfo;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 use crate::state::cold_memory::{ColdFigures, ColdMemory};
 use crate::state::facts::Published;
 use crate::state::pods::{ContainerKind, PodTable};
@@ -32,9 +32,6 @@ use crate::units::{Bytes, Nanos};
 
 /// Its name in `koordlet doctor`.
 pub const OFFER: &str = "collector-cold-memory";
-
-/// Longest `/proc/meminfo` that is read.
-const MAX_MEMINFO: u64 = 64 << 10;
 
 /// Why cold memory of the node or of a group is not known.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +155,7 @@ impl Collect for ColdMemoryCollector {
         "cold-memory"
     }
 
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, now: Nanos) -> RoundResult {
         match available(&self.sources.roots, &self.sources.layout) {
             Availability::On { .. } => {
                 self.told = None;
@@ -206,9 +203,7 @@ fn cold_bytes(text: &str) -> Result<Bytes, StatError> {
 }
 
 fn text(path: &Path) -> Result<String, ColdError> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_MEMINFO).read_to_string(&mut text));
-    read.map(|_| text).map_err(|source| ColdError::Read { path: path.to_owned(), source })
+    text_file::read(path).map_err(|source| ColdError::Read { path: path.to_owned(), source })
 }
 
 /// Whether cold memory can be had.

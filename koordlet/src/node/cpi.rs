@@ -7,8 +7,6 @@
 mod batch;
 mod offer;
 
-use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +18,7 @@ use tokio::sync::watch;
 use self::batch::{Batch, Target};
 pub use self::offer::{OFFER, WhyNot, offer};
 use super::perf_group::PerfEvent;
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::resource::Controller;
@@ -125,7 +124,8 @@ impl CpiCollector {
     /// Counts all containers, batch by batch.
     fn count(&self) -> Result<CpiCounts, CpiError> {
         let targets = self.targets();
-        let mut counts = CpiCounts { at: monotonic(), containers: BTreeMap::new() };
+        let begun = monotonic();
+        let mut counts = CpiCounts { at: begun, ..CpiCounts::default() };
         let mut rest = targets.as_slice();
         while !rest.is_empty() {
             let cpus = online_cpus(&self.roots).map_err(CpiError::Cpus)?;
@@ -138,6 +138,7 @@ impl CpiCollector {
             // An agent that stops does not wait for this thread; its descriptors go with the process.
             thread::sleep(self.window);
             counts.at = monotonic();
+            counts.took = Nanos(counts.at.0.saturating_sub(begun.0));
             for (target, [cycles, instructions]) in batch.read()? {
                 let name = (Arc::clone(&target.pod), Arc::clone(&target.container));
                 counts.containers.insert(name, Cpi { cycles, instructions });
@@ -152,7 +153,7 @@ impl Collect for CpiCollector {
         "cpi"
     }
 
-    fn round(&mut self, _now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, _now: Nanos) -> RoundResult {
         let counts = self.count()?;
         self.series.append(counts.at, samples(&counts));
         self.published.set(counts);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::cgroup::held_file::{HeldFile, ReadBuffer};
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
+use crate::cgroup::path_hash::PathHash;
 use crate::cgroup::resource::{Controller, Resource};
 use crate::host::clock::monotonic;
 use crate::state::usage::{CpuReading, CpuTime};
@@ -65,7 +66,7 @@ impl UsageFiles {
 #[derive(Debug)]
 pub struct FileCpuTime {
     files: UsageFiles,
-    entries: HashMap<CgroupDir, Entry>,
+    entries: HashMap<CgroupDir, Entry, PathHash>,
     held: usize,
     capacity: usize,
     buffer: ReadBuffer,
@@ -91,7 +92,7 @@ const FORGET_AFTER: u64 = 3;
 impl FileCpuTime {
     /// Keeps at most `capacity` descriptors.
     pub fn new(files: UsageFiles, capacity: usize) -> Self {
-        let (entries, absent) = (HashMap::new(), HashMap::new());
+        let (entries, absent) = (HashMap::default(), HashMap::new());
         Self { files, entries, held: 0, capacity, buffer: ReadBuffer::default(), sample: 0, absent }
     }
 

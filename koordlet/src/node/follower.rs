@@ -5,16 +5,13 @@
 //! round follows an older sample, and the one after that is up to date again. Steps that make rates from files
 //! take the time of each reading themselves.
 
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Instant;
 
-use super::rounds::RoundStats;
-use crate::error_chain::chain;
+use super::round_log::{RoundLog, RoundResult, RoundStats};
 use crate::state::usage::Usage;
 
 /// Stack of the thread: the work is shallow.
@@ -25,9 +22,8 @@ pub trait Follow: Send + 'static {
     /// Its name in logs and metrics.
     fn name(&self) -> &'static str;
 
-    /// Does its part after the sample `usage`. An error is told to the operator, once until a round succeeds; the
-    /// steps after it go on.
-    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// Does its part after the sample `usage`. The steps after one that failed go on.
+    fn follow(&mut self, usage: &Usage) -> RoundResult;
 }
 
 /// How rounds went. Shared with the metrics.
@@ -53,13 +49,9 @@ impl Follower {
     /// # Errors
     /// The system gives no thread.
     pub fn start(steps: Vec<Box<dyn Follow>>) -> io::Result<Self> {
-        let counts = steps.iter().map(|step| (step.name(), Arc::new(RoundStats::default()))).collect();
+        let steps: Vec<Step> = steps.into_iter().map(|step| (RoundLog::new(step.name()), step)).collect();
+        let counts = steps.iter().map(|(log, _)| log.stats()).collect();
         let stats = Arc::new(FollowerStats { steps: counts, missed: AtomicU64::new(0) });
-        let steps: Vec<Step> = steps
-            .into_iter()
-            .zip(&stats.steps)
-            .map(|(step, (_, stats))| Step { work: step, stats: Arc::clone(stats), failing: false })
-            .collect();
         let (sender, receiver) = sync_channel(1);
         thread::Builder::new()
             .name("group-files".to_owned())
@@ -82,38 +74,13 @@ impl Follower {
     }
 }
 
-struct Step {
-    work: Box<dyn Follow>,
-    stats: Arc<RoundStats>,
-    failing: bool,
-}
+type Step = (RoundLog, Box<dyn Follow>);
 
 fn run(mut steps: Vec<Step>, samples: &Receiver<Arc<Usage>>) {
     while let Ok(usage) = samples.recv() {
-        for step in &mut steps {
-            step.follow(&usage);
+        for (log, step) in &mut steps {
+            log.note(|| step.follow(&usage));
         }
-    }
-}
-
-impl Step {
-    fn follow(&mut self, usage: &Usage) {
-        let started = Instant::now();
-        match self.work.follow(usage) {
-            Ok(()) => {
-                self.stats.succeeded.fetch_add(1, Ordering::Relaxed);
-                self.failing = false;
-            }
-            Err(error) => {
-                self.stats.failed.fetch_add(1, Ordering::Relaxed);
-                if !self.failing {
-                    tracing::warn!(step = self.work.name(), error = chain(&*error), "round failed");
-                }
-                self.failing = true;
-            }
-        }
-        let took = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.stats.took.fetch_add(took, Ordering::Relaxed);
     }
 }
 
@@ -135,7 +102,7 @@ mod tests {
             "slow"
         }
 
-        fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+        fn follow(&mut self, usage: &Usage) -> RoundResult {
             self.begun.send(usage.at.0)?;
             if self.leave.recv()? { Ok(()) } else { Err("refused".into()) }
         }

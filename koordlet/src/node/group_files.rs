@@ -1,7 +1,7 @@
 //! The round of group files: memory, throttling and NUMA memory of pods, containers and host applications
 //! (collection.md 6.3, 6.5, 6.7, 6.11), each read from a file of the group -> `GroupStats`.
 //!
-//! A group's memory hardly moves while no task of it runs, and reading `memory.stat` makes the kernel sum up its
+//! A group's memory hardly moves while no task of it runs, and reading it makes the kernel sum up its
 //! per-CPU figures. So an idle group's files are read every 15 s, spread over that time, and its last figures
 //! stand in between. Its throttling cannot change at all meanwhile: the ratio is 0 without a look.
 
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::follower::Follow;
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
 use super::history::History;
+use super::round_log::RoundResult;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
@@ -25,6 +26,10 @@ use crate::units::{Bytes, Nanos};
 
 /// Longest age of an idle group's figures.
 const IDLE_PERIOD: Nanos = Nanos(15_000_000_000);
+
+/// Samples that a busy group's throttling is not looked at after it had no period: it has no limit then, and one
+/// that it gets is seen so much later.
+const WITHOUT_LIMIT: u32 = 4;
 
 /// The step of the follower.
 #[derive(Debug)]
@@ -48,8 +53,12 @@ struct Member {
     due: Option<Nanos>,
     files: Files,
     throttling: Option<Throttling>,
+    /// Samples for which throttling need not be looked at.
+    unthrottled: u32,
     numa_memory: Option<BTreeMap<u32, Bytes>>,
     stat: GroupStat,
+    /// Its file by NUMA node is not there, or tells nothing of all beneath it.
+    lacks_lists: bool,
     failing: bool,
 }
 
@@ -66,6 +75,8 @@ struct Round<'a> {
     reader: &'a mut StatReader,
     now: Nanos,
     with_numa: bool,
+    /// Whether `memory.numa_stat` is the cheaper file.
+    with_lists: bool,
     /// Groups seen for the first time so far: their next readings are spread over the period.
     started: &'a mut u64,
 }
@@ -82,7 +93,13 @@ impl GroupFiles {
         let with_numa = self.facts.numa.get().is_some_and(|numa| numa.numa_infos.len() > 1);
         let Self { reader, members, list, started, .. } = self;
         reader.begin();
-        let mut round = Round { reader, now: usage.at, with_numa, started };
+        let mut round = Round {
+            with_lists: reader.layout().has_memory_lists(),
+            reader,
+            now: usage.at,
+            with_numa,
+            started,
+        };
         let mut visits = usage.groups.iter().zip(members.iter_mut());
         let groups = PerGroup::new(Arc::clone(list), |_| {
             visits
@@ -124,7 +141,7 @@ impl Follow for GroupFiles {
         "group-files"
     }
 
-    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn follow(&mut self, usage: &Usage) -> RoundResult {
         let stats = self.read(usage);
         self.history.groups(&stats);
         self.facts.groups.set(stats);
@@ -157,39 +174,79 @@ impl Member {
 
     fn read_memory(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
         (self.stat.memory, self.numa_memory) = (None, None);
-        let Self { files, .. } = self;
-        let (reader, dir) = (&mut *round.reader, &group.dir);
-        let stat =
-            reader.read(&mut files.memory_stat, dir, Resource::MemoryStat, Layout::parse_memory_stat)?;
-        let Some(stat) = stat else { return Ok(()) };
-        let with_page_cache = match group.kind {
-            GroupKind::Pod | GroupKind::Container => Some(stat.with_page_cache()),
-            // collection.md 6.5: all that is charged to it.
-            GroupKind::HostApp => reader.read(
-                &mut files.memory_usage,
-                dir,
-                Resource::MemoryUsage,
-                Layout::parse_memory_usage,
-            )?,
-        };
-        self.stat.memory = with_page_cache.map(|with_page_cache| MemoryUse {
-            without_page_cache: stat.without_page_cache(),
-            with_page_cache,
-        });
-        if round.with_numa && group.kind == GroupKind::Pod {
-            let file = &mut files.numa_stat;
-            self.numa_memory = reader.read(file, dir, Resource::MemoryNumaStat, Layout::parse_numa_memory)?;
+        let mut memory = self.read_lists(round, group)?;
+        if memory.is_none() {
+            memory = self.read_stat(round, group)?;
+            // Not even that file: the group is not whole yet, or no longer.
+            self.lacks_lists = memory.is_some();
         }
+        let Some(mut memory) = memory else { return Ok(()) };
+        if group.kind == GroupKind::HostApp {
+            // collection.md 6.5: all that is charged to it.
+            let file = &mut self.files.memory_usage;
+            let charged =
+                round.reader.read(file, &group.dir, Resource::MemoryUsage, Layout::parse_memory_usage)?;
+            let Some(charged) = charged else { return Ok(()) };
+            memory.with_page_cache = charged;
+        }
+        self.stat.memory = Some(memory);
         Ok(())
+    }
+
+    fn read_stat(
+        &mut self,
+        round: &mut Round<'_>,
+        group: &Group,
+    ) -> Result<Option<MemoryUse>, GroupFileError> {
+        let file = &mut self.files.memory_stat;
+        let read = round.reader.read(file, &group.dir, Resource::MemoryStat, Layout::parse_memory_stat)?;
+        Ok(read.map(|stat| MemoryUse {
+            without_page_cache: stat.without_page_cache(),
+            with_page_cache: stat.with_page_cache(),
+        }))
+    }
+
+    /// From the file by NUMA node: the memory of the group where that is the cheaper file, and of a pod that of
+    /// each node where there are more of them.
+    fn read_lists(
+        &mut self,
+        round: &mut Round<'_>,
+        group: &Group,
+    ) -> Result<Option<MemoryUse>, GroupFileError> {
+        let with_numa = round.with_numa && group.kind == GroupKind::Pod;
+        if !with_numa && (!round.with_lists || self.lacks_lists) {
+            return Ok(None);
+        }
+        let parse = |layout: &Layout, text: &str| {
+            let numa = with_numa.then(|| layout.parse_numa_memory(text)).transpose()?;
+            let lists = if round.with_lists { layout.parse_memory_lists(text)? } else { None };
+            Ok((numa, lists))
+        };
+        let file = &mut self.files.numa_stat;
+        let read = round.reader.read(file, &group.dir, Resource::MemoryNumaStat, parse)?;
+        let (numa, lists) = read.unwrap_or_default();
+        self.numa_memory = numa;
+        Ok(lists.map(|lists| MemoryUse {
+            without_page_cache: lists.without_page_cache(),
+            with_page_cache: lists.with_page_cache(),
+        }))
     }
 
     /// collection.md 6.7. A group's first reading only tells where it starts from.
     fn read_throttling(&mut self, round: &mut Round<'_>, group: &Group) -> Result<(), GroupFileError> {
+        if let Some(fewer) = self.unthrottled.checked_sub(1) {
+            self.unthrottled = fewer;
+            return Ok(());
+        }
         self.stat.throttled = None;
         let earlier = self.throttling.take();
         self.throttling =
             round.reader.read(&mut self.files.cpu_stat, &group.dir, Resource::CpuStat, throttling)?.flatten();
-        self.stat.throttled = earlier.zip(self.throttling).and_then(|(from, to)| to.ratio_since(&from));
+        let pair = earlier.zip(self.throttling);
+        self.stat.throttled = pair.and_then(|(from, to)| to.ratio_since(&from));
+        if pair.is_some_and(|(from, to)| from.periods == to.periods) {
+            self.unthrottled = WITHOUT_LIMIT;
+        }
         Ok(())
     }
 

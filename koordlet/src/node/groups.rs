@@ -13,7 +13,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::path_hash::PathHash;
 use crate::state::groups::{Group, GroupKind, GroupList, HostAppDir, PerGroup};
 use crate::state::pods::PodTable;
-use crate::state::usage::{CpuReading, CpuTime, GroupUsage};
+use crate::state::usage::{CpuPlace, CpuReading, CpuTime, GroupUsage};
 use crate::units::Nanos;
 
 /// All groups.
@@ -33,6 +33,7 @@ pub(super) struct Groups {
 /// What is remembered of one group.
 #[derive(Debug, Default)]
 struct State {
+    place: CpuPlace,
     identity: Option<u64>,
     last: Option<Reading>,
     recent: Recent,
@@ -82,10 +83,8 @@ impl Groups {
         let last_tick = last_tick.replace(now);
         let mut states = states.iter_mut();
         PerGroup::new(Arc::clone(list), |group| {
-            let (reading, Some(state)) = (cpu_time.reading(&group.dir), states.next()) else {
-                return GroupUsage::default();
-            };
-            let Some(reading) = reading else {
+            let Some(state) = states.next() else { return GroupUsage::default() };
+            let Some(reading) = cpu_time.reading_at(&group.dir, &mut state.place) else {
                 *state = State::default();
                 return GroupUsage::default();
             };
@@ -98,14 +97,10 @@ impl Groups {
         let Self { list, states, cpus, .. } = self;
         let mut states = states.iter_mut();
         PerGroup::new(Arc::clone(list), |group| {
-            let state = states.next();
-            if group.kind == GroupKind::Container {
-                return GroupUsage::default();
-            }
-            let (Some(reading), Some(state)) = (cpu_time.reading(&group.dir), state) else {
-                return GroupUsage::default();
-            };
-            state.look(reading, now, *cpus)
+            let looked_at = states.next().filter(|_| group.kind != GroupKind::Container);
+            let reading =
+                looked_at.and_then(|state| Some((cpu_time.reading_at(&group.dir, &mut state.place)?, state)));
+            reading.map(|(reading, state)| state.look(reading, now, *cpus)).unwrap_or_default()
         })
     }
 }

@@ -70,6 +70,11 @@ impl StatReader {
         Self { layout, buffer, held, most_held, round: 0, refused: 0 }
     }
 
+    /// Whose files these are.
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Starts a round.
     pub(super) fn begin(&mut self) {
         self.round = self.round.wrapping_add(1);

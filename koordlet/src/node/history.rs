@@ -26,7 +26,6 @@ pub struct History {
     memory: Vec<PlacedSeries>,
     with_page_cache: Vec<PlacedSeries>,
     throttled: Vec<PlacedSeries>,
-    failing: bool,
 }
 
 impl History {
@@ -41,18 +40,15 @@ impl History {
             memory: Vec::new(),
             with_page_cache: Vec::new(),
             throttled: Vec::new(),
-            failing: false,
         }
     }
 
     /// A sample of the node and of the CPU use of groups.
     pub fn usage(&mut self, usage: &Usage) {
         self.follow(usage.groups.list());
-        let node = self.series.append(usage.at, of_node(usage, self.wants_page_cache()));
+        self.series.append(usage.at, of_node(usage, self.wants_page_cache()));
         let cpu = |usage: &GroupUsage| usage.cpu.map(NanoCpu::cores);
-        let groups =
-            append(&self.series, usage.at, &mut self.cpu, &usage.groups, cpu_of, |_, usage| cpu(usage));
-        self.told(node + groups);
+        append(&self.series, usage.at, &mut self.cpu, &usage.groups, cpu_of, |_, usage| cpu(usage));
     }
 
     /// A round of the files of groups.
@@ -61,18 +57,17 @@ impl History {
         let page_cache = self.wants_page_cache();
         let Self { series, memory, with_page_cache, throttled, .. } = self;
         let (at, groups) = (stats.at, &stats.groups);
-        let mut refused = append(series, at, memory, groups, memory_of, |_, stat| {
+        append(series, at, memory, groups, memory_of, |_, stat| {
             stat.memory.map(|memory| float(memory.without_page_cache))
         });
-        refused += append(series, at, with_page_cache, groups, with_page_cache_of, |group, stat| {
+        append(series, at, with_page_cache, groups, with_page_cache_of, |group, stat| {
             // A host application's is always kept (collection.md 6.5).
             let wanted = page_cache || group.kind == GroupKind::HostApp;
             stat.memory.filter(|_| wanted).map(|memory| float(memory.with_page_cache))
         });
-        refused += append(series, at, throttled, groups, throttled_of, |group, stat: &GroupStat| {
+        append(series, at, throttled, groups, throttled_of, |group, stat: &GroupStat| {
             stat.throttled.filter(|_| group.kind != GroupKind::HostApp)
         });
-        self.told(refused);
     }
 
     fn wants_page_cache(&self) -> bool {
@@ -90,15 +85,6 @@ impl History {
             places.clear();
         }
     }
-
-    /// Tells of refused samples, once until there are none.
-    fn told(&mut self, refused: usize) {
-        let was_failing = std::mem::replace(&mut self.failing, refused > 0);
-        if self.failing && !was_failing {
-            let why = self.series.last_refusal().map(|refusal| refusal.to_string()).unwrap_or_default();
-            tracing::warn!(refused, why, "samples are not kept");
-        }
-    }
 }
 
 /// Appends one figure of each group, and makes the places where they are not those of the list yet.
@@ -109,14 +95,14 @@ fn append<T>(
     groups: &PerGroup<T>,
     metric: impl Fn(GroupKind) -> Metric,
     figure: impl Fn(&Group, &T) -> Option<f64>,
-) -> usize {
+) {
     if places.is_empty() {
         let place = |(group, _): (&Group, &T)| PlacedSeries::new(key(group, metric(group.kind)));
         places.extend(groups.iter().map(place));
     }
     let samples = places.iter_mut().zip(groups.iter());
     let samples = samples.filter_map(|(place, (group, of_group))| Some((place, figure(group, of_group)?)));
-    series.append_placed(at, samples)
+    series.append_placed(at, samples);
 }
 
 fn of_node(usage: &Usage, page_cache: bool) -> impl Iterator<Item = (SeriesKey, f64)> {

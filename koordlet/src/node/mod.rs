@@ -19,6 +19,7 @@ pub mod pressure;
 pub mod procfs;
 mod rate;
 pub mod resctrl_use;
+pub mod round_log;
 pub mod rounds;
 pub mod system_round;
 #[cfg(test)]

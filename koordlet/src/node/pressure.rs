@@ -3,12 +3,12 @@
 //! the collector, nothing else (C071, C072).
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::held_stats::{GroupFileError, HeldStat, StatReader};
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::held_file::{ReadError, is_unsupported};
 use crate::cgroup::layout::Layout;
@@ -156,7 +156,7 @@ impl Collect for PressureCollector {
         "psi"
     }
 
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, now: Nanos) -> RoundResult {
         if self.stage == Stage::Waiting {
             match availability(&self.layout, &self.kubepods)? {
                 Availability::On => self.stage = Stage::On,
@@ -255,7 +255,7 @@ pub fn offer(layout: &Arc<Layout>, kubepods: Option<&CgroupDir>) -> Offer {
     match kubepods.map(|kubepods| availability(layout, kubepods)) {
         Some(Ok(Availability::On)) => Offer::ok(OFFER, "on: pods and containers have pressure files"),
         Some(Ok(Availability::NotYet)) | None => {
-            Offer::missing(OFFER, "no kubepods directory to look into yet: cpu.pressure above tells as much")
+            Offer::missing(OFFER, "no kubepods directory yet; cpu.pressure above tells what this kernel has")
         }
         Some(Ok(Availability::Never(why))) => Offer::missing(OFFER, why),
         Some(Err(error)) => Offer::failed(OFFER, chain(&error)),

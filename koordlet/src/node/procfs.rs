@@ -4,11 +4,11 @@
 //! Own parsers, since a node's `/proc/stat` is read every second for five numbers of its first line.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::host::meminfo::Meminfo;
+use crate::host::text_file;
 use crate::host::topology::ProcessorInfo;
 use crate::state::usage::NanoCpu;
 use crate::units::Nanos;
@@ -155,10 +155,7 @@ impl ProcReader {
 }
 
 fn read<'a>(path: &Path, buffer: &'a mut String) -> Result<&'a str, ProcError> {
-    buffer.clear();
-    File::open(path)
-        .and_then(|mut file| file.read_to_string(buffer))
-        .map_err(|source| ProcError::Read { path: path.to_owned(), source })?;
+    text_file::read_into(path, buffer).map_err(|source| ProcError::Read { path: path.to_owned(), source })?;
     Ok(buffer)
 }
 

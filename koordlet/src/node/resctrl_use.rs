@@ -2,16 +2,17 @@
 //! (collection.md 6.12). Only reads: the groups are made, and resctrl is mounted, by whoever enforces them. A group,
 //! a cache or a file that is not there, or that goes away between two looks, has no figures and is no error.
 
-use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::round_log::RoundResult;
 use super::rounds::Collect;
 use crate::cgroup::held_file::is_gone;
 use crate::host::cpuinfo::CpuModel;
 use crate::host::offers::Offer;
 use crate::host::roots::Roots;
+use crate::host::text_file;
 use crate::state::cache_use::{CacheFigures, CacheUse};
 use crate::state::facts::Published;
 use crate::state::series::key::{MbType, SeriesKey};
@@ -82,7 +83,7 @@ impl Collect for ResctrlCollector {
         "resctrl"
     }
 
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn round(&mut self, now: Nanos) -> RoundResult {
         let found = read(&self.root, now)?;
         self.series.append(found.at, samples(&found));
         self.published.set(found);
@@ -170,7 +171,7 @@ fn figures(cache: &Path) -> Result<CacheFigures, ResctrlError> {
 
 /// One figure; `None` where there is no such file or the hardware has no figure for now.
 fn figure(path: &Path) -> Result<Option<Bytes>, ResctrlError> {
-    let text = match fs::read_to_string(path) {
+    let text = match text_file::read(path) {
         Err(error) if is_gone(&error) => return Ok(None),
         other => other.map_err(|source| ResctrlError::Read { path: path.to_owned(), source })?,
     };

@@ -4,14 +4,13 @@
 //! A round starts an interval after the last one ended; the first starts at once. A round that fails leaves
 //! what it had published before, and is told once until one succeeds again.
 
-use std::error::Error;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::error_chain::chain;
+use super::round_log::{RoundLog, RoundResult, RoundStats};
 use crate::host::clock::monotonic;
 use crate::units::Nanos;
 
@@ -23,24 +22,13 @@ pub trait Collect: Send + 'static {
     /// Its name in logs, metrics and `doctor`.
     fn name(&self) -> &'static str;
 
-    /// One round at `now` (`CLOCK_MONOTONIC`). An error is told to the operator; the round has published nothing.
-    fn round(&mut self, now: Nanos) -> Result<(), Box<dyn Error + Send + Sync>>;
+    /// One round at `now` (`CLOCK_MONOTONIC`).
+    fn round(&mut self, now: Nanos) -> RoundResult;
 
     /// Whether it has found out that this node will never give it anything: its thread ends.
     fn is_over(&self) -> bool {
         false
     }
-}
-
-/// How a collector's rounds went. Shared with the metrics.
-#[derive(Debug, Default)]
-pub struct RoundStats {
-    /// Rounds that succeeded.
-    pub succeeded: AtomicU64,
-    /// Rounds that failed.
-    pub failed: AtomicU64,
-    /// Time that all rounds took, nanoseconds.
-    pub took: AtomicU64,
 }
 
 /// The running collectors. Dropped, they end after the round that they are in; nobody waits for that.
@@ -63,14 +51,13 @@ impl Rounds {
     /// # Errors
     /// The system gives no thread.
     pub fn start(&mut self, collector: impl Collect, interval: Duration) -> io::Result<()> {
-        let name = collector.name();
-        let stats = Arc::new(RoundStats::default());
-        let (stop, counts) = (Arc::clone(&self.stop), Arc::clone(&stats));
+        let log = RoundLog::new(collector.name());
+        let (stop, stats) = (Arc::clone(&self.stop), log.stats());
         thread::Builder::new()
-            .name(format!("collect-{name}"))
+            .name(format!("collect-{}", collector.name()))
             .stack_size(STACK)
-            .spawn(move || run(collector, interval, &stop, &counts))?;
-        self.stats.push((name, stats));
+            .spawn(move || run(collector, interval, &stop, log))?;
+        self.stats.push(stats);
         Ok(())
     }
 
@@ -88,25 +75,9 @@ impl Drop for Rounds {
     }
 }
 
-fn run(mut collector: impl Collect, interval: Duration, stop: &Stop, stats: &RoundStats) {
-    let mut failing = false;
+fn run(mut collector: impl Collect, interval: Duration, stop: &Stop, mut log: RoundLog) {
     while !stop.stopped.load(Ordering::Acquire) {
-        let started = Instant::now();
-        match collector.round(monotonic()) {
-            Ok(()) => {
-                stats.succeeded.fetch_add(1, Ordering::Relaxed);
-                failing = false;
-            }
-            Err(error) => {
-                stats.failed.fetch_add(1, Ordering::Relaxed);
-                if !failing {
-                    tracing::warn!(collector = collector.name(), error = chain(&*error), "round failed");
-                }
-                failing = true;
-            }
-        }
-        let took = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        stats.took.fetch_add(took, Ordering::Relaxed);
+        log.note(|| collector.round(monotonic()));
         if collector.is_over() {
             return;
         }
@@ -119,5 +90,84 @@ impl Stop {
         let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         // Woken early or not: the caller looks at the flag.
         drop(self.bell.wait_timeout_while(held, longest, |()| !self.stopped.load(Ordering::Acquire)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Tells of each round, and ends it as the test says.
+    struct Led {
+        begun: Sender<()>,
+        ends: Receiver<End>,
+        over: bool,
+    }
+
+    enum End {
+        Good,
+        Bad,
+        Last,
+    }
+
+    fn led() -> (Led, Receiver<()>, Sender<End>) {
+        let ((begun, rounds), (leave, ends)) = (channel(), channel());
+        (Led { begun, ends, over: false }, rounds, leave)
+    }
+
+    impl Collect for Led {
+        fn name(&self) -> &'static str {
+            "led"
+        }
+
+        fn round(&mut self, _: Nanos) -> RoundResult {
+            self.begun.send(())?;
+            match self.ends.recv()? {
+                End::Good => Ok(()),
+                End::Bad => Err("refused".into()),
+                End::Last => {
+                    self.over = true;
+                    Ok(())
+                }
+            }
+        }
+
+        fn is_over(&self) -> bool {
+            self.over
+        }
+    }
+
+    fn counts(rounds: &Rounds, index: usize) -> [u64; 2] {
+        let (_, stats) = &rounds.stats()[index];
+        [&stats.succeeded, &stats.failed].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn c1_a_collector_that_hangs_holds_up_nobody_and_failures_end_no_thread() {
+        let mut rounds = Rounds::default();
+        let (hanging, begun, _leave) = led();
+        rounds.start(hanging, Duration::ZERO).unwrap();
+        begun.recv().unwrap();
+        let (other, begun, leave) = led();
+        rounds.start(other, Duration::ZERO).unwrap();
+        for end in [End::Bad, End::Bad, End::Good, End::Last] {
+            begun.recv().unwrap();
+            leave.send(end).unwrap();
+        }
+        assert!(begun.recv().is_err(), "it has said that it is over: its thread ends");
+        assert_eq!((counts(&rounds, 0), counts(&rounds, 1)), ([0, 0], [2, 2]));
+    }
+
+    #[test]
+    fn threads_end_with_their_owner_however_long_their_interval_is() {
+        let mut rounds = Rounds::default();
+        let (collector, begun, leave) = led();
+        rounds.start(collector, Duration::from_hours(24)).unwrap();
+        begun.recv().unwrap();
+        leave.send(End::Good).unwrap();
+        drop(rounds);
+        assert!(begun.recv().is_err(), "the thread has dropped its collector");
     }
 }

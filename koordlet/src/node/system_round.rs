@@ -1,9 +1,8 @@
 //! The round of system use (collection.md 6.6): follows the round of group files, whose memory figures it needs ->
 //! `Facts::system` and the `sys_*` series.
 
-use std::error::Error;
-
 use super::follower::Follow;
+use super::round_log::RoundResult;
 use crate::state::facts::{Facts, Published};
 use crate::state::group_stats::GroupStats;
 use crate::state::series::key::SeriesKey;
@@ -37,7 +36,7 @@ impl Follow for SystemRound {
         "system-usage"
     }
 
-    fn follow(&mut self, usage: &Usage) -> Result<(), Box<dyn Error + Send + Sync>> {
+    fn follow(&mut self, usage: &Usage) -> RoundResult {
         self.inputs.take(usage, self.groups.get().as_deref());
         let system = self.inputs.usage(usage.at, self.outdated);
         self.series.append(system.at, samples(&system));

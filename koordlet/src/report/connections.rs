@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -20,6 +20,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
+
+use super::shared_page::PageBody;
 
 /// Most connections at a time.
 const MAX_CONNECTIONS: usize = 32;
@@ -34,12 +36,25 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Most headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// An answer.
-pub type Answer = Response<Full<Bytes>>;
+/// An answer: of its own, or a page that others read, too.
+pub type Answer = Response<Either<Full<Bytes>, PageBody>>;
 
 /// An answer of the given type.
 pub fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    answer_with(status, content_type, Either::Left(Full::new(body.into())))
+}
+
+/// An answer with a page that is shared.
+pub fn page(content_type: &'static str, body: PageBody) -> Answer {
+    answer_with(StatusCode::OK, content_type, Either::Right(body))
+}
+
+fn answer_with(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Either<Full<Bytes>, PageBody>,
+) -> Answer {
+    let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer

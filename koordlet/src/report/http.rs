@@ -9,11 +9,11 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Request, StatusCode};
 use tokio::net::TcpListener;
-use tokio::task::spawn_blocking;
 
 use super::audit::page::EventsPage;
-use super::connections::{Answer, answer, text};
+use super::connections::{self, Answer, text};
 use super::metrics::{Format, Metrics, Scope};
+use super::shared_page::SharedPages;
 use crate::config::ListenAddr;
 use crate::state::hub::Readers;
 
@@ -22,6 +22,8 @@ use crate::state::hub::Readers;
 pub struct Pages {
     /// Series.
     pub metrics: Arc<Metrics>,
+    /// Pages of series that are being read.
+    pub shared: Arc<SharedPages<(Format, Scope)>>,
     /// Snapshots, for readiness.
     pub readers: Readers,
     /// The audit log, if it is served (gate AuditEventsHTTPHandler).
@@ -61,15 +63,15 @@ impl Pages {
     }
 
     /// Written by another thread: a thousand containers make a page of milliseconds, and the agent's loop shares
-    /// this one.
+    /// this one. They also make one of 9 MiB, which slow readers share.
     async fn metrics(&self, scope: Scope, headers: &HeaderMap) -> Answer {
         let accept = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
         let format = Format::asked_for(accept);
         let metrics = Arc::clone(&self.metrics);
-        let Ok(page) = spawn_blocking(move || metrics.page(format, scope)).await else {
+        let Ok(page) = self.shared.get((format, scope), move || metrics.page(format, scope)).await else {
             return text(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be written\n");
         };
-        let mut page = answer(StatusCode::OK, format.content_type(), page);
+        let mut page = connections::page(format.content_type(), page);
         page.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         page
     }
@@ -108,7 +110,7 @@ mod tests {
     async fn the_paths_answer_with_what_is_known() {
         let (writers, readers) = hub();
         let metrics = Arc::new(Metrics::new("n1", &readers, &Facts::default(), Gated::default()));
-        let pages = Pages { metrics, readers, events: None };
+        let pages = Pages { metrics, shared: Arc::default(), readers, events: None };
         assert_eq!(get(&pages, "/healthz").await, (200, "ok\n".to_owned()));
         let (status, body) = get(&pages, "/readyz").await;
         assert!(status == 503 && body.contains("missing pods"), "{body}");

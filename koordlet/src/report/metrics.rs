@@ -6,6 +6,7 @@
 //! never shows half of a round (collection.md 15 row 19), and a series ends with its pod.
 
 mod accept;
+pub mod ages;
 mod executor;
 mod exposition;
 pub mod families;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use self::ages::{Ages, Shown};
 pub use self::exposition::{Exposition, Format, Scope, Series};
 pub use self::families::Family;
 pub use self::parts::Part;
@@ -33,13 +35,15 @@ use crate::ebpf::events::CgroupEvent;
 use crate::ebpf::load::EMBEDDED;
 use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
+use crate::host::clock::monotonic;
 use crate::kube::kubelet_stats::KubeletStats;
 use crate::node::follower::FollowerStats;
-use crate::node::rounds::{RoundStats, Rounds};
+use crate::node::round_log::RoundStats;
+use crate::node::rounds::Rounds;
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
-use crate::units::MilliCpu;
+use crate::units::{MilliCpu, Nanos};
 
 /// Which facts of the machine were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,7 @@ pub struct Metrics {
     readers: Readers,
     facts: Facts,
     gated: Gated,
+    ages: Ages,
     started: Duration,
     cpu_reads: RoundStats,
     numa_reads: RoundStats,
@@ -90,6 +95,7 @@ pub struct Metrics {
 /// What suppression decided last.
 #[derive(Clone, Copy, Debug)]
 struct Suppressed {
+    at: Nanos,
     policy: &'static str,
     left: Option<MilliCpu>,
     ls_used: MilliCpu,
@@ -103,6 +109,7 @@ impl Metrics {
             readers: readers.clone(),
             facts: facts.clone(),
             gated,
+            ages: Ages::default(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             cpu_reads: RoundStats::default(),
             numa_reads: RoundStats::default(),
@@ -120,6 +127,12 @@ impl Metrics {
             kubelet: OnceLock::new(),
             sources: RwLock::default(),
         }
+    }
+
+    /// Figures are shown up to these ages.
+    #[must_use]
+    pub fn with_ages(self, ages: Ages) -> Self {
+        Self { ages, ..self }
     }
 
     /// Adds families of another room. `source` is asked for each page; it must be cheap and must not wait.
@@ -164,7 +177,7 @@ impl Metrics {
 
     /// Suppression has decided: use of LS, and what it leaves to BE under `policy` (`cpuset`, `cfsQuota`).
     pub fn suppressed(&self, policy: &'static str, left: Option<MilliCpu>, ls_used: MilliCpu) {
-        let decided = Suppressed { policy, left, ls_used };
+        let decided = Suppressed { at: monotonic(), policy, left, ls_used };
         *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
     }
 
@@ -199,13 +212,15 @@ impl Metrics {
         // A page is about as long as the last one: growing by doubling would take twice the memory.
         let last = self.last_page.load(Ordering::Relaxed);
         let mut page = Exposition::new(format, scope, &self.node, last.saturating_add(last / 16));
-        self.show_own(&mut page);
+        let at = monotonic();
+        let shown = Shown::at(at, &self.facts, &self.ages);
+        self.show_own(&mut page, at);
         let now = self.readers.snapshot();
-        node::show(&mut page, &now, &self.facts, self.gated.per_cpu);
+        node::show(&mut page, &now, &shown, self.gated.per_cpu);
         if let Some(report) = self.facts.report.get() {
             node_metric::show(&mut page, &report, self.gated.node_metric);
         }
-        pods::show(&mut page, &now.pods, &self.facts);
+        pods::show(&mut page, &now.pods, &shown);
         if let Some(stats) = self.executor.get() {
             executor::show(&mut page, stats);
         }
@@ -238,7 +253,7 @@ impl Metrics {
     }
 
     /// What is counted here.
-    fn show_own(&self, page: &mut Exposition<'_>) {
+    fn show_own(&self, page: &mut Exposition<'_>, now: Nanos) {
         page.family(Family::StartTime, |series| series.count(&[], self.started.as_secs()));
         page.family(Family::BuildInfo, |series| {
             let ebpf = if EMBEDDED.is_some() { "yes" } else { "no" };
@@ -249,8 +264,10 @@ impl Metrics {
         for (family, stats) in reads {
             parts::show_reads(page, family, stats);
         }
-        if let Some(decided) = *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner) {
-            let Suppressed { policy, left, ls_used } = decided;
+        let decided = *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = self.ages.suppression;
+        if let Some(decided) = decided.filter(|decided| ages::is_young(decided.at, now, longest)) {
+            let Suppressed { policy, left, ls_used, .. } = decided;
             page.family(Family::BeSuppressLsUsedCpuCores, |series| series.value(&[], cores(ls_used)));
             if let Some(left) = left {
                 page.family(Family::BeSuppressCpuCores, |series| series.value(&[policy], cores(left)));

@@ -75,7 +75,8 @@ impl Servers {
         info!(%addr, admin_socket = %path.display(), "listening");
 
         let (asks, receiver) = mpsc::channel(MAX_ASKS);
-        let pages = Pages { metrics, readers: readers.clone(), events };
+        let shared = Arc::default();
+        let pages = Pages { metrics, shared, readers: readers.clone(), events };
         let admin = AdminPages { asks, readers };
         let tasks = vec![
             tokio::spawn(serve(listener, Crowd::CutOldest, move |request| pages.clone().answer(request))),

@@ -19,6 +19,8 @@ pub struct Cpi {
 pub struct CpiCounts {
     /// End of the window (`CLOCK_MONOTONIC`).
     pub at: Nanos,
+    /// How long the round took: a window, or as many as there were batches.
+    pub took: Nanos,
     /// By pod UID and full container id.
     pub containers: BTreeMap<(Arc<str>, Arc<str>), Cpi>,
 }

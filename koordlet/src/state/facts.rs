@@ -26,6 +26,16 @@ impl<T> Published<T> {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(value));
     }
 
+    /// Replaces the value by another one; an equal one stays the one that readers hold.
+    pub fn update(&self, value: T)
+    where
+        T: PartialEq,
+    {
+        if self.get().is_none_or(|held| *held != value) {
+            self.set(value);
+        }
+    }
+
     /// Takes the value away: its source has ended, or the node has none any more.
     pub fn clear(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;

@@ -142,6 +142,15 @@ pub struct CpuReading {
     pub born: Option<Nanos>,
 }
 
+/// What a source remembers of a directory for whoever asks again and again, so that it need not search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuPlace {
+    /// Its place in the source.
+    pub index: usize,
+    /// Cgroup id of what was there; 0 before the first search.
+    pub id: u64,
+}
+
 /// A source of CPU time per cgroup directory: the eBPF map or the cgroup files, with the same numbers.
 pub trait CpuTime: Send {
     /// Takes one sample of all directories. Cheap with eBPF (no system call a directory).
@@ -149,6 +158,12 @@ pub trait CpuTime: Send {
 
     /// What the last `sample` found in `dir`; `None` if the directory is not known.
     fn reading(&mut self, dir: &CgroupDir) -> Option<CpuReading>;
+
+    /// The same for a directory that is asked for at each sample; `place` is its own, and new at first.
+    fn reading_at(&mut self, dir: &CgroupDir, place: &mut CpuPlace) -> Option<CpuReading> {
+        let _ = place;
+        self.reading(dir)
+    }
 
     /// Only the time.
     fn total(&mut self, dir: &CgroupDir) -> Option<Nanos> {

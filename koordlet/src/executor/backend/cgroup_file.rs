@@ -66,7 +66,9 @@ impl Backend for CgroupFiles {
 
     fn read(&self, dir: &CgroupDir, resource: Resource) -> io::Result<String> {
         let (root, loc) = self.locate(dir, resource)?;
-        let file = File::from(open_beneath(root, &loc.relative, OFlag::O_RDONLY)?);
+        // Files of the kernel do not know O_NONBLOCK; anything else is not waited for.
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
+        let file = File::from(open_beneath(root, &loc.relative, flags)?);
         let mut text = String::new();
         file.take(MAX_TEXT).read_to_string(&mut text)?;
         text.truncate(text.trim_end_matches('\n').len());

@@ -12,18 +12,12 @@ struct Machine(tempfile::TempDir);
 
 impl Machine {
     /// Files of sysfs with their texts; `slaves` and the like are folders.
-    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
     fn new(files: &[(&str, &str)], mountinfo: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let put = |file: &str, text: &str| {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
         for (file, text) in files {
-            put(&format!("sys/block/{file}"), &format!("{text}\n"));
+            put(&root.path().join("sys/block").join(file), &format!("{text}\n"));
         }
-        put("proc/self/mountinfo", mountinfo);
+        put(&root.path().join("proc/self/mountinfo"), mountinfo);
         Self(root)
     }
 
@@ -33,8 +27,14 @@ impl Machine {
     }
 
     fn disks(&self) -> Disks {
-        read(&self.roots()).unwrap()
+        read(&self.roots(), MountsOf::Agent).unwrap().disks
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
+fn put(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -234,7 +234,7 @@ fn names_that_no_group_and_volume_give_are_no_volumes() {
 fn a_round_publishes_changes_and_keeps_the_last_good_figures() {
     let machine = Machine::new(&VIRTIO, "");
     let disks = Published::default();
-    let mut collector = DiskCollector::new(&machine.roots(), disks.clone());
+    let mut collector = DiskCollector::new(&machine.roots(), MountsOf::Agent, disks.clone());
     collector.round(Nanos(0)).unwrap();
     let first = disks.get().unwrap();
     collector.round(Nanos(1)).unwrap();
@@ -246,7 +246,29 @@ fn a_round_publishes_changes_and_keeps_the_last_good_figures() {
     let error = collector.round(Nanos(3)).unwrap_err();
     assert!(error.to_string().contains("sys/block"), "{error}");
     assert_eq!(disks.get().unwrap().disk_numbers.len(), 1);
-    assert_eq!(offer(&machine.roots()).state, crate::host::offers::State::Failed);
+    assert_eq!(offer(&machine.roots(), MountsOf::Agent).state, crate::host::offers::State::Failed);
+}
+
+#[test]
+fn in_a_container_the_mounts_are_those_of_the_hosts_first_process() {
+    let own = "20 1 253:1 / / rw - overlay overlay rw\n";
+    let machine = Machine::new(&VIRTIO, own);
+    let points = |found: &Found| found.disks.mount_sources.keys().cloned().collect::<Vec<_>>();
+    let read = || read(&machine.roots(), MountsOf::HostInit).unwrap();
+    let found = read();
+    assert_eq!(points(&found), ["/"]);
+    assert!(found.only_own_mounts.unwrap().contains("proc/1/mountinfo"), "it cannot be read");
+
+    let init = machine.0.path().join("proc/1/mountinfo");
+    put(&init, own);
+    let found = read();
+    assert_eq!(points(&found), ["/"]);
+    assert!(found.only_own_mounts.unwrap().contains("hostPID"));
+    assert!(offer(&machine.roots(), MountsOf::HostInit).detail.contains("this container only"));
+
+    put(&init, "20 1 253:1 / / rw - ext4 /dev/root rw\n21 20 253:2 / /data rw - ext4 x rw\n");
+    let found = read();
+    assert_eq!((points(&found), found.only_own_mounts), (vec!["/".to_owned(), "/data".to_owned()], None));
 }
 
 #[test]
@@ -256,7 +278,7 @@ fn this_machine_can_be_read() {
         println!("SKIPPED: no sysfs with block devices here");
         return;
     }
-    let disks = read(&roots).unwrap();
+    let disks = read(&roots, MountsOf::Agent).unwrap().disks;
     for (disk, number) in &disks.disk_numbers {
         assert_eq!(disks.number_disks[number], *disk);
         assert!(fs::exists(roots.sys.join("dev/block").join(number)).unwrap(), "{disk} {number}");

@@ -78,6 +78,24 @@ fn memory_follows_the_worked_example_and_is_there_at_once() {
 }
 
 #[test]
+fn the_file_by_numa_node_tells_the_same_where_it_has_hierarchical_lines() {
+    let mut host = Host::new();
+    let page = host.files.reader.layout().page_size();
+    host.memory("pod", MEMORY);
+    host.put("memory/pod/memory.numa_stat", "total=5 N0=5\nanon=5 N0=5\n");
+    assert_eq!(host.pod(1, 1).memory, Some(EXAMPLE), "of the group alone");
+    let text = "hierarchical_file=7 N0=7\nhierarchical_anon=3 N0=3\nhierarchical_unevictable=1 N0=1\n";
+    host.memory("other", MEMORY);
+    host.put("memory/other/memory.numa_stat", text);
+    host.group(GroupKind::Container, "other", Some(1));
+    let stats = host.round(2);
+    let found = stats.group(GroupKind::Container, "other").unwrap().memory;
+    let lists = MemoryUse { without_page_cache: Bytes(4 * page), with_page_cache: Bytes(11 * page) };
+    assert_eq!(found, Some(lists));
+    assert_eq!(stats.pods_numa_memory, None, "one NUMA node");
+}
+
+#[test]
 fn throttling_follows_the_worked_examples() {
     let mut host = Host::new();
     let mut total = 0;
@@ -89,6 +107,10 @@ fn throttling_follows_the_worked_examples() {
     assert_eq!(next(&mut host, 10, 3), None);
     assert_eq!(next(&mut host, 20, 5), Some(0.2));
     assert_eq!(next(&mut host, 20, 5), Some(0.0));
+    for _ in 0..4 {
+        assert_eq!(next(&mut host, 30, 7), Some(0.0), "without a period it has no limit");
+    }
+    assert_eq!(next(&mut host, 30, 7), Some(0.2), "all that it has missed");
     assert_eq!(next(&mut host, 3, 1), None, "the counters started anew");
     assert_eq!(next(&mut host, 5, 2), Some(0.5));
     host.put("cpu/pod/cpu.stat", "usage_usec 5\n");

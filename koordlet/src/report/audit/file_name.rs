@@ -25,7 +25,8 @@ impl RotatedName {
                 4 | 7 | 10 | 13 | 16 => byte == b'-',
                 _ => byte.is_ascii_digit(),
             });
-        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        // Up to 18 digits, so that there is always a next one.
+        let is_number = matches!(number.len(), 1..=18) && number.bytes().all(|byte| byte.is_ascii_digit());
         (is_time && is_number).then_some(Self { time: time.to_owned(), number: number.parse().ok()? })
     }
 
@@ -63,6 +64,7 @@ mod tests {
             "audit-2026-08-01-23-59-59.log",
             "audit-2026-08-01-23-59-59-.log",
             "audit-2026-08-01-23-59-59-+1.log",
+            "audit-2026-08-01-23-59-59-1000000000000000000.log",
             "audit-2026-08-01-23-59-59-99999999999999999999.log",
             "audit-2026_08-01-23-59-59-0.log",
             "audit-2026-08-01-23-59-59-0.log.gz",

@@ -17,6 +17,8 @@ use super::stats::{AuditStats, add};
 const MAX_FILE: u64 = 2 << 20;
 /// Most bytes of one write.
 const MAX_CHUNK: usize = 64 << 10;
+/// Names tried for what is set aside, the first one that can be taken.
+const SET_ASIDE_NAMES: usize = 10;
 /// Mode of the directory.
 const DIR_MODE: u32 = 0o755;
 /// Mode of a file.
@@ -52,6 +54,8 @@ pub struct LogFiles {
     dir: PathBuf,
     room: Room,
     open: Option<Current>,
+    /// Whether it was told that an old file cannot be removed.
+    told_stuck: bool,
     stats: Arc<AuditStats>,
 }
 
@@ -64,7 +68,7 @@ struct Current {
 impl LogFiles {
     /// The files in `dir`. Nothing is touched yet.
     pub fn new(dir: PathBuf, room: Room, stats: Arc<AuditStats>) -> Self {
-        Self { dir, room, open: None, stats }
+        Self { dir, room, open: None, told_stuck: false, stats }
     }
 
     /// The directory.
@@ -105,7 +109,7 @@ impl LogFiles {
         Ok(self.open.insert(current))
     }
 
-    fn open_current(&self, path: &Path) -> io::Result<Current> {
+    fn open_current(&mut self, path: &Path) -> io::Result<Current> {
         self.make_dir()?;
         let (file, len) = match open_log(path) {
             Err(_) if is_no_file(path) => {
@@ -127,7 +131,7 @@ impl LogFiles {
             tracing::info!(path = %path.display(), "the last line of the audit log was cut short; it is ended");
         }
         let rotated = rotated_names(&self.dir)?;
-        self.prune(&rotated)?;
+        self.prune(&rotated);
         Ok(current)
     }
 
@@ -142,11 +146,22 @@ impl LogFiles {
 
     /// Keeps what is no log under another name: the newest one, so that it cannot fill the disk.
     fn set_aside(&self, path: &Path, why: &str) -> io::Result<()> {
-        let aside = self.dir.join(SET_ASIDE);
-        fs::rename(path, &aside)?;
-        add(&self.stats.damage, 1);
-        tracing::warn!(path = %path.display(), kept_as = %aside.display(), "the audit log is set aside: {why}");
-        Ok(())
+        let names = (0..SET_ASIDE_NAMES).map(|n| match n {
+            0 => SET_ASIDE.to_owned(),
+            n => format!("{SET_ASIDE}.{n}"),
+        });
+        let mut failed = None;
+        for aside in names.map(|name| self.dir.join(name)) {
+            // A directory gives way to no file, and one with something in it to nothing.
+            if let Err(error) = fs::rename(path, &aside) {
+                failed.get_or_insert(error);
+                continue;
+            }
+            add(&self.stats.damage, 1);
+            tracing::warn!(path = %path.display(), kept_as = %aside.display(), "the audit log is set aside: {why}");
+            return Ok(());
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -166,26 +181,29 @@ impl LogFiles {
         self.open = None;
         add(&self.stats.rotations, 1);
         names.push(next);
-        self.prune(&names)
+        self.prune(&names);
+        Ok(())
     }
 
-    /// Removes the oldest of `rotated` until the rest fits beside a current file.
-    fn prune(&self, rotated: &[RotatedName]) -> io::Result<()> {
+    /// Removes the oldest of `rotated` until the rest fits beside a current file. One that cannot be removed is told of
+    /// once and holds up nothing: the others still make room. What is no ordinary file is not ours.
+    fn prune(&mut self, rotated: &[RotatedName]) {
         let (mut files, mut bytes) = (1, self.room.file);
         for name in rotated.iter().rev() {
             let path = self.dir.join(name.to_string());
             // One that is gone takes no space.
-            let Ok(size) = fs::symlink_metadata(&path).map(|meta| meta.len()) else { continue };
+            let meta = fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file);
+            let Some(size) = meta.map(|meta| meta.len()) else { continue };
             files += 1;
             bytes = bytes.saturating_add(size);
-            if files > self.room.files || bytes > self.room.bytes() {
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
+            if (files > self.room.files || bytes > self.room.bytes())
+                && let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+                && !std::mem::replace(&mut self.told_stuck, true)
+            {
+                tracing::warn!(path = %path.display(), %error, "an old audit log cannot be removed");
             }
         }
-        Ok(())
     }
 }
 

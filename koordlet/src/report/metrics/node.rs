@@ -3,36 +3,36 @@
 
 use std::collections::BTreeSet;
 
+use super::ages::Shown;
 use super::exposition::{Exposition, Series};
 use super::families::Family;
 use crate::api::keys::{BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY};
 use crate::cpuset::CpuSet;
-use crate::state::facts::Facts;
 use crate::state::groups::GroupKind;
 use crate::state::snapshot::Snapshot;
 
 /// The extended resources that series tell of.
 pub(super) const EXTENDED: [&str; 4] = [BATCH_CPU, BATCH_MEMORY, MID_CPU, MID_MEMORY];
 
-pub(super) fn show(page: &mut Exposition<'_>, now: &Snapshot, facts: &Facts, per_cpu: bool) {
-    used(page, now, facts);
+pub(super) fn show(page: &mut Exposition<'_>, now: &Snapshot, shown: &Shown, per_cpu: bool) {
+    used(page, now, shown);
     pools(page, now, per_cpu);
-    page.family(Family::HostApplicationResourceUsage, |series| host_applications(series, now, facts));
+    page.family(Family::HostApplicationResourceUsage, |series| host_applications(series, now, shown));
     page.family(Family::KnownPods, |series| series.count(&[], now.pods.pods.len() as u64));
     page.family(Family::KnownCgroups, |series| series.count(&[], now.tree.dirs.len() as u64));
     page.family(Family::NodeResourceAllocatable, |series| allocatable(series, now));
-    cache_use(page, facts);
+    cache_use(page, shown);
 }
 
 /// collection.md 6.2 and 6.4.
-fn used(page: &mut Exposition<'_>, now: &Snapshot, facts: &Facts) {
+fn used(page: &mut Exposition<'_>, now: &Snapshot, shown: &Shown) {
     if let Some(cpu) = now.usage.node_cpu {
         page.family(Family::NodeUsedCpuCores, |series| series.value(&[], cpu.cores()));
     }
     if let Some(memory) = now.usage.node_memory {
         page.family(Family::NodeUsedMemoryBytes, |series| series.count(&[], memory.0));
     }
-    if let Some(used) = facts.be.get().and_then(|be| be.usage) {
+    if let Some(used) = shown.be.as_ref().and_then(|be| be.usage) {
         page.family(Family::BeSuppressBeUsedCpuCores, |series| series.value(&[], used.0 as f64 / 1000.0));
     }
 }
@@ -59,8 +59,8 @@ fn cpus(series: &mut Series<'_, '_>, pool: &CpuSet) {
 }
 
 /// collection.md 6.5. Applications of one name share a directory, so the first one stands for all.
-fn host_applications(series: &mut Series<'_, '_>, now: &Snapshot, facts: &Facts) {
-    let groups = facts.groups.get();
+fn host_applications(series: &mut Series<'_, '_>, now: &Snapshot, shown: &Shown) {
+    let groups = &shown.groups;
     let mut seen = BTreeSet::new();
     for app in &now.slo.host_applications {
         if !seen.insert(&app.name) {
@@ -89,8 +89,8 @@ fn allocatable(series: &mut Series<'_, '_>, now: &Snapshot) {
 }
 
 /// collection.md 6.12.
-fn cache_use(page: &mut Exposition<'_>, facts: &Facts) {
-    let Some(cache_use) = facts.cache_use.get() else { return };
+fn cache_use(page: &mut Exposition<'_>, shown: &Shown) {
+    let Some(cache_use) = &shown.cache_use else { return };
     page.family(Family::ResctrlLlcOccupancy, |series| {
         for ((qos, cache), figures) in &cache_use.groups {
             if let Some(occupancy) = figures.occupancy {

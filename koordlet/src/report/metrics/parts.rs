@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::exposition::Exposition;
 use super::families::Family;
 use crate::node::disks;
-use crate::node::rounds::RoundStats;
+use crate::node::round_log::RoundStats;
 use crate::report::audit::stats::AuditStats;
 use crate::state::series::shared::SeriesStats;
 

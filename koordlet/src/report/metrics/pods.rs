@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
+use super::ages::Shown;
 use super::exposition::{Exposition, Series};
 use super::families::Family;
 use super::node::EXTENDED;
 use crate::api::pod::{Container, ResourceList};
 use crate::cgroup::read::Pressure;
-use crate::state::facts::Facts;
 use crate::state::pods::{ContainerEntry, PodEntry, PodTable};
 use crate::state::pressure::GroupPressure;
 
-pub(super) fn show(page: &mut Exposition<'_>, pods: &PodTable, facts: &Facts) {
+pub(super) fn show(page: &mut Exposition<'_>, pods: &PodTable, shown: &Shown) {
     // The reference's units of these two are wrong for half of the resources; dashboards know them so
     // (collection.md 15 row 18).
     page.family(Family::ContainerResourceRequests, |series| {
@@ -21,7 +21,7 @@ pub(super) fn show(page: &mut Exposition<'_>, pods: &PodTable, facts: &Facts) {
     page.family(Family::ContainerResourceLimits, |series| {
         resources(series, pods, "byte", |container| &container.resources.limits);
     });
-    if let Some(cpi) = facts.cpi.get() {
+    if let Some(cpi) = &shown.cpi {
         page.family(Family::ContainerCpi, |series| {
             for ((uid, id), counts) in &cpi.containers {
                 let Some((pod, container)) = known(pods, uid, id) else { continue };
@@ -32,12 +32,12 @@ pub(super) fn show(page: &mut Exposition<'_>, pods: &PodTable, facts: &Facts) {
             }
         });
     }
-    pressure(page, pods, facts);
+    pressure(page, pods, shown);
 }
 
 /// collection.md 6.9.
-fn pressure(page: &mut Exposition<'_>, pods: &PodTable, facts: &Facts) {
-    let Some(pressure) = facts.pressure.get() else { return };
+fn pressure(page: &mut Exposition<'_>, pods: &PodTable, shown: &Shown) {
+    let Some(pressure) = &shown.pressure else { return };
     page.family(Family::ContainerPsi, |series| {
         for ((uid, id), group) in &pressure.containers {
             let Some((pod, container)) = known(pods, uid, id) else { continue };

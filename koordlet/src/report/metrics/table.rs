@@ -18,7 +18,7 @@ knows no such counters.
 Names, types and labels of origin `reference` are those of Koordinator's node agent. Own names have the prefix
 `koordlet_`, then the part of the agent, what is counted, and the base unit; counters end in `_total`, and nothing else
 does. A family is shown once it has a value: parts that are off or have nothing to tell show no zeros. Series of pods
-and containers end with their pod.
+and containers end with their pod, and figures whose source has been silent for three of its rounds are not shown.
 
 | name | type | labels | unit | page | origin | |
 | --- | --- | --- | --- | --- | --- | --- |

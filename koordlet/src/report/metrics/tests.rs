@@ -90,6 +90,22 @@ fn use_of_the_node_and_of_best_effort_pods() {
 }
 
 #[test]
+fn figures_go_when_their_source_has_stopped() {
+    let mut scene = scene();
+    let used = Some(MilliCpu(250));
+    scene.facts.be.set(BeResources { usage: used, ..BeResources::default() });
+    scene.metrics.suppressed("cfsQuota", Some(MilliCpu(2500)), MilliCpu(1250));
+    let ages = Ages { groups: Nanos(1), suppression: Nanos(3_600_000_000_000), ..Ages::default() };
+    scene.metrics = scene.metrics.with_ages(ages);
+    assert!(scene.all(Family::BeSuppressBeUsedCpuCores).is_empty());
+    assert_eq!(scene.all(Family::BeSuppressLsUsedCpuCores).len(), 1);
+    scene.facts.be.set(BeResources { at: monotonic(), usage: used, ..BeResources::default() });
+    scene.metrics = scene.metrics.with_ages(Ages { groups: ages.suppression, suppression: Nanos(0), ..ages });
+    assert_eq!(scene.all(Family::BeSuppressBeUsedCpuCores).len(), 1);
+    assert!(scene.all(Family::BeSuppressLsUsedCpuCores).is_empty());
+}
+
+#[test]
 fn host_applications_have_series_while_the_policy_names_them() {
     let scene = scene();
     let redis = HostApplication { name: "re\ndis".into(), qos: "LS".into(), ..HostApplication::default() };

@@ -182,6 +182,38 @@ fn links_pipes_and_directories_in_the_files_place_are_set_aside_and_not_written_
 }
 
 #[test]
+fn what_was_set_aside_before_is_in_nobodys_way() {
+    let mut rig = Rig::new(SMALL);
+    rig.put("a").unwrap();
+    for kept_as in [SET_ASIDE.to_owned(), format!("{SET_ASIDE}.1")] {
+        fs::remove_file(rig.path(CURRENT)).unwrap();
+        fs::create_dir_all(rig.path(CURRENT).join("full")).unwrap();
+        rig.put("b").unwrap();
+        assert!(rig.path(&kept_as).join("full").is_dir(), "{kept_as}");
+    }
+    fs::remove_file(rig.path(CURRENT)).unwrap();
+    symlink("elsewhere", rig.path(CURRENT)).unwrap();
+    rig.put("c").unwrap();
+    assert!(rig.path(&format!("{SET_ASIDE}.2")).is_symlink());
+    assert_eq!(rig.current(), text(&["c"]));
+}
+
+#[test]
+fn a_directory_with_a_rotated_files_name_holds_up_nothing() {
+    let mut rig = Rig::new(SMALL);
+    rig.put("a").unwrap();
+    let name = "audit-9999-12-31-23-59-59-1.log";
+    fs::create_dir_all(rig.path(name).join("full")).unwrap();
+    let long = "x".repeat(900);
+    for _ in 0..6 {
+        rig.put(&long).unwrap();
+    }
+    assert!(rig.path(name).is_dir());
+    let rotated = rotated_names(&rig.dir).unwrap();
+    assert_eq!(rotated.len(), 3, "two of ours and the directory: {rotated:?}");
+}
+
+#[test]
 fn files_and_directories_that_go_under_us_are_made_again() {
     let mut rig = Rig::new(SMALL);
     rig.put("a").unwrap();
