@@ -20,8 +20,9 @@ use super::pod_trigger::{ContainerBirth, Told};
 pub(super) const GATHER: Duration = Duration::from_millis(15);
 /// Most requests in any second.
 pub(super) const MAX_A_SECOND: usize = 5;
-/// When after its birth a container's status is looked for again.
-const FOLLOW_UPS: [Duration; 2] = [Duration::from_millis(1200), Duration::from_millis(3000)];
+/// When after its birth a container's status is looked for again. A kubelet 1.36 had it within a second.
+const FOLLOW_UPS: [Duration; 3] =
+    [Duration::from_millis(400), Duration::from_millis(1200), Duration::from_millis(3000)];
 /// First pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_status_is_looked_for_twice() {
+    fn a_container_without_status_is_looked_for_again_and_not_for_ever() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let birth = ContainerBirth { pod: "u".into(), id: "c".into(), at: at(1000) };
@@ -228,7 +229,7 @@ mod tests {
         pace.succeeded(&pods, start, 0.5);
         pace.told(Told { since: Some(at(1000)), births: vec![birth] });
         let mut begins = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..5 {
             let (due, cause) = pace.due();
             pace.begin(due);
             pace.succeeded(&pods, due, 0.5);
@@ -236,6 +237,7 @@ mod tests {
         }
         let expected = [
             (at(1015), Cause::Event),
+            (at(1400), Cause::FollowUp),
             (at(2200), Cause::FollowUp),
             (at(4000), Cause::FollowUp),
             (at(14_000), Cause::Regular),
