@@ -303,7 +303,7 @@ fn answer(head: &str, has_certificate: bool, manner: Manner, state: &State) -> (
     }
     match head.split(' ').nth(1) {
         Some("/pods/") => ("200 OK".to_owned(), Arc::clone(&lock(&state.pods))),
-        Some("/configz") => refusal("200 OK", r#"{"kubeletconfig":{"cgroupDriver":"systemd"}}"#),
+        Some("/configz") => refusal("200 OK", r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#),
         _ => refusal("404 Not Found", "404 page not found"),
     }
 }

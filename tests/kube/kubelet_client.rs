@@ -29,7 +29,7 @@ async fn two_hundred_pods_come_over_one_connection() {
         assert_eq!(list.is_same(&known), !known.is_empty());
         known = list.pods;
     }
-    assert!(client.configz().await.unwrap().contains("kubeletconfig"));
+    assert_eq!(client.configz().await.unwrap().cpu_manager_policy, "static");
     assert_eq!((kubelet.requests(), kubelet.connections(), kubelet.denied()), (4, 1, 0));
     let answers: Vec<_> =
         client.stats().answers().into_iter().map(|(path, code, times)| (path, code, times.count())).collect();
@@ -127,8 +127,10 @@ async fn broken_answers_are_errors_of_their_kind() {
         kubelet.set_manner(Manner::Right);
         assert_eq!(client.pods(&PodMap::new()).await.unwrap().pods.len(), 50, "{manner:?}");
     }
+    kubelet.set_manner(Manner::Status(200));
+    assert_eq!(client.configz().await.unwrap_err().kind(), "content");
     let failures: Vec<_> = client.stats().failures().filter(|(_, count)| *count > 0).collect();
-    assert_eq!(failures, [("connection", 1), ("body", 1), ("content", 2)]);
+    assert_eq!(failures, [("connection", 1), ("body", 1), ("content", 3)]);
 }
 
 /// The limit is for the whole request: also for a body that does not come.

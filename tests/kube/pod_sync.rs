@@ -158,7 +158,7 @@ async fn the_configuration_is_asked_for_once_and_kept() {
     until("the configuration", || config.borrow().is_some()).await;
     sleep(Duration::from_millis(200)).await;
     assert_eq!(kubelet.requests(), 1);
-    assert!(config.borrow().as_deref().is_some_and(|text| text.contains("systemd")));
+    assert!(config.borrow().as_deref().is_some_and(|config| config.cpu_manager_policy == "static"));
 
     let mut unasked = settings();
     unasked.query_config = false;

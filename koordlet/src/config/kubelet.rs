@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 
 use super::mistakes::Mistakes;
-use crate::api::duration::parse_duration;
+use crate::api::duration::{DurationError, parse_duration};
 
 /// Least time between two regular lists.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Whole request where 0 was given, which the reference takes as no limit.
-const NO_LIMIT: Duration = Duration::from_secs(60);
+const NO_LIMIT: Duration = Duration::from_mins(1);
 
 /// As typed.
 #[derive(Args, Clone, Debug)]
@@ -107,9 +107,9 @@ pub(super) fn resolve(
     let insecure = mistakes.boolean("kubelet-insecure-tls", &flags.kubelet_insecure_tls);
     let port = mistakes.take("kubelet-read-only-port", parse_port(&flags.kubelet_read_only_port));
     let no_config = mistakes.boolean("disable-query-kubelet-config", &flags.disable_query_kubelet_config);
-    let interval = parse_interval(&flags.kubelet_sync_interval, mistakes, notices);
+    let interval = mistakes.take("kubelet-sync-interval", parse_interval(&flags.kubelet_sync_interval));
     let timeout = mistakes.take("kubelet-sync-timeout", parse_duration(&flags.kubelet_sync_timeout));
-    let (insecure, no_config, timeout) = (insecure?, no_config?, timeout?);
+    let (insecure, no_config, interval, timeout) = (insecure?, no_config?, interval?, timeout?);
     if insecure && !no_config {
         notices.push(
             "--kubelet-insecure-tls: the read-only port does not tell the kubelet's configuration, so it is not asked \
@@ -122,7 +122,7 @@ pub(super) fn resolve(
     }
     Some(KubeletSettings {
         address_type: address_type(&flags.kubelet_preferred_address_type, notices),
-        interval: interval?,
+        interval: kept_interval(interval, notices),
         timeout: if timeout.is_zero() { NO_LIMIT } else { timeout },
         read_only_port: Some(port?).filter(|_| insecure),
         query_config: !no_config && !insecure,
@@ -139,21 +139,19 @@ fn address_type(text: &str, notices: &mut Vec<String>) -> AddressType {
     })
 }
 
-/// `Some(None)`: no lists, as with the reference for 0 and less.
-fn parse_interval(
-    text: &str,
-    mistakes: &mut Mistakes,
-    notices: &mut Vec<String>,
-) -> Option<Option<Duration>> {
-    const FLAG: &str = "kubelet-sync-interval";
-    if let Some(below) = text.strip_prefix('-') {
-        return mistakes.take(FLAG, parse_duration(below)).map(|_| None);
+/// Zero for 0 and less, which the reference takes as never.
+fn parse_interval(text: &str) -> Result<Duration, DurationError> {
+    match text.strip_prefix('-') {
+        Some(below) => parse_duration(below).map(|_| Duration::ZERO),
+        None => parse_duration(text),
     }
-    let interval = mistakes.take(FLAG, parse_duration(text))?;
+}
+
+fn kept_interval(interval: Duration, notices: &mut Vec<String>) -> Option<Duration> {
     if !interval.is_zero() && interval < MIN_INTERVAL {
-        notices.push(format!("--{FLAG}={text} is below the least value: 1s is used"));
+        notices.push(format!("--kubelet-sync-interval={interval:?} is below the least value: 1s is used"));
     }
-    Some((!interval.is_zero()).then(|| interval.max(MIN_INTERVAL)))
+    (!interval.is_zero()).then(|| interval.max(MIN_INTERVAL))
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {

@@ -22,6 +22,7 @@ use super::kubelet_endpoint::NodeEndpoint;
 use super::kubelet_error::KubeletError;
 use super::kubelet_stats::KubeletStats;
 use super::pod_list::{PodList, PodListReader, PodMap};
+use crate::api::kubelet_config::KubeletConfig;
 use crate::config::kubelet::KubeletSettings;
 
 /// Path of the pods.
@@ -86,8 +87,8 @@ impl KubeletClient {
         self.within_limit(PODS, self.read_pods(known)).await
     }
 
-    /// The answer of `/configz`.
-    pub async fn configz(&self) -> Result<String, KubeletError> {
+    /// The kubelet's configuration, as `/configz` tells it.
+    pub async fn configz(&self) -> Result<KubeletConfig, KubeletError> {
         self.within_limit(CONFIGZ, self.read_configz()).await
     }
 
@@ -121,7 +122,7 @@ impl KubeletClient {
         reader.finish().map_err(bad_list)
     }
 
-    async fn read_configz(&self) -> Result<String, KubeletError> {
+    async fn read_configz(&self) -> Result<KubeletConfig, KubeletError> {
         let (url, mut body) = self.get(CONFIGZ).await?;
         let mut text = Vec::new();
         while let Some(chunk) = next_chunk(&mut body, &url).await? {
@@ -130,7 +131,9 @@ impl KubeletClient {
             }
             text.extend_from_slice(&chunk);
         }
-        String::from_utf8(text).map_err(|_| KubeletError::ConfigText { url })
+        // What is not UTF-8 spoils no more than the value that it is in.
+        let text = String::from_utf8_lossy(&text);
+        KubeletConfig::parse_configz(&text).map_err(|source| KubeletError::Config { url, source })
     }
 
     /// The body of an answer 200, and its URL.

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::kubelet::KubeletClient;
+use crate::api::kubelet_config::KubeletConfig;
 use crate::error_chain::chain;
 
 /// How often it is asked for again: it changes with a restart of the kubelet.
@@ -15,12 +16,12 @@ const REFRESH: Duration = Duration::from_mins(10);
 /// First and longest pause after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(2));
 
-/// The text of `/configz`, `{"kubeletconfig": {...}}`; `None` before the first answer and where it is not asked for.
-/// It is replaced only by another text.
-pub type ConfigText = Option<Arc<str>>;
+/// What `/configz` told; `None` before the first answer and where it is not asked for. It is replaced only by another
+/// one.
+pub type KnownConfig = Option<Arc<KubeletConfig>>;
 
 /// Asks for the configuration until nobody wants it any more. Asks never where the settings say so.
-pub fn follow(client: Arc<KubeletClient>) -> watch::Receiver<ConfigText> {
+pub fn follow(client: Arc<KubeletClient>) -> watch::Receiver<KnownConfig> {
     let (sender, receiver) = watch::channel(None);
     tokio::spawn(async move {
         if !client.settings().query_config {
@@ -34,7 +35,7 @@ pub fn follow(client: Arc<KubeletClient>) -> watch::Receiver<ConfigText> {
     receiver
 }
 
-async fn refresh(client: &KubeletClient, sender: &watch::Sender<ConfigText>) {
+async fn refresh(client: &KubeletClient, sender: &watch::Sender<KnownConfig>) {
     let mut node = client.node();
     let mut pause = PAUSES.0;
     let mut said = None;
@@ -47,14 +48,8 @@ async fn refresh(client: &KubeletClient, sender: &watch::Sender<ConfigText>) {
             continue;
         }
         let wait = match client.configz().await {
-            Ok(text) => {
-                sender.send_if_modified(|last| {
-                    let is_new = last.as_deref() != Some(&*text);
-                    if is_new {
-                        *last = Some(text.into());
-                    }
-                    is_new
-                });
+            Ok(config) => {
+                hand_on(config, sender);
                 (pause, said) = (PAUSES.0, None);
                 REFRESH
             }
@@ -74,4 +69,17 @@ async fn refresh(client: &KubeletClient, sender: &watch::Sender<ConfigText>) {
             Ok(()) = node.changed() => pause = PAUSES.0,
         }
     }
+}
+
+fn hand_on(config: KubeletConfig, sender: &watch::Sender<KnownConfig>) {
+    sender.send_if_modified(|last| {
+        let is_new = last.as_deref() != Some(&config);
+        if is_new {
+            for what in &config.skipped {
+                tracing::warn!(what, "a field of the kubelet's configuration is left out");
+            }
+            *last = Some(Arc::new(config));
+        }
+        is_new
+    });
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::kubelet_endpoint::EndpointError;
 use super::list_splitter::ListError;
+use crate::api::kubelet_config::KubeletConfigError;
 
 /// A request that did not succeed. What was known before it stays.
 #[derive(Debug, thiserror::Error)]
@@ -88,11 +89,14 @@ pub enum KubeletError {
         /// The limit.
         limit: usize,
     },
-    /// The configuration is no text.
-    #[error("the kubelet's configuration from {url} is not UTF-8")]
-    ConfigText {
+    /// It is none.
+    #[error("the kubelet's configuration from {url} cannot be used")]
+    Config {
         /// What was asked for.
         url: String,
+        /// The cause.
+        #[source]
+        source: KubeletConfigError,
     },
 }
 
@@ -111,7 +115,7 @@ impl KubeletError {
             Self::Status { code: 401 | 403, .. } => "denied",
             Self::Status { .. } => "status",
             Self::Timeout { .. } => "timeout",
-            Self::List { .. } | Self::ConfigTooLong { .. } | Self::ConfigText { .. } => "content",
+            Self::List { .. } | Self::ConfigTooLong { .. } | Self::Config { .. } => "content",
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) const GATHER: Duration = Duration::from_millis(15);
 pub(super) const MAX_A_SECOND: usize = 5;
 /// When after its birth a container's status is looked for again. A kubelet 1.36 had it within a second.
 const FOLLOW_UPS: [Duration; 3] =
-    [Duration::from_millis(400), Duration::from_millis(1200), Duration::from_millis(3000)];
+    [Duration::from_millis(400), Duration::from_millis(1200), Duration::from_secs(3)];
 /// First pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
