@@ -110,7 +110,7 @@ async fn a_new_container_of_a_real_kubelet_is_known_soon() {
     kit::skip::note(format_args!(
         "real kubelet: container's directory {directory:?} after the pod was made, its id known {:?} later; triggers \
          {:?}",
-        known.1 - directory,
+        known.1.saturating_sub(directory),
         rig.stats.triggers(),
     ));
     kubectl(&["delete", "pod", &name, "--wait=true"], "");

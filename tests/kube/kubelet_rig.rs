@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn settings() -> KubeletSettings {
     KubeletSettings {
         address_type: AddressType::InternalIp,
-        interval: Some(Duration::from_secs(600)),
+        interval: Some(Duration::from_mins(10)),
         timeout: Duration::from_secs(20),
         read_only_port: None,
         query_config: true,

@@ -114,7 +114,7 @@ async fn chaos_leaves_what_was_known_and_is_caught_up_with() {
         (Manner::BreaksOff, "body"),
         (Manner::Closes, "connection"),
         (Manner::Hangs, "timeout"),
-        (Manner::Slow(Duration::from_secs(60)), "timeout"),
+        (Manner::Slow(Duration::from_mins(1)), "timeout"),
         (Manner::Status(503), "status"),
         (Manner::Status(403), "denied"),
     ] {
