@@ -19,7 +19,7 @@ fn rig(kubelet: &StandInKubelet, settings: KubeletSettings) -> Rig {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_before_the_node_is_known() {
+async fn c132_nothing_is_asked_before_the_node_is_known() {
     let kubelet = StandInKubelet::start("secret").unwrap();
     kubelet.set_pods(3, 1);
     let rig = Rig::new(settings(), token("secret"));
@@ -36,7 +36,7 @@ async fn nothing_is_asked_before_the_node_is_known() {
 
 /// mkdir and rmdir of a pod's directory: one request and one list handed on for each.
 #[tokio::test]
-async fn a_birth_and_a_death_are_one_request_each() {
+async fn c147_a_birth_and_a_death_are_one_request_each() {
     let kubelet = StandInKubelet::start("secret").unwrap();
     kubelet.set_pods(1, 1);
     let rig = rig(&kubelet, settings());
@@ -55,7 +55,7 @@ async fn a_birth_and_a_death_are_one_request_each() {
 /// Whatever the machine is doing meanwhile: at most five for each second that has begun, and what was born last is
 /// seen. `sync_pace` has the same at exact moments.
 #[tokio::test]
-async fn a_burst_of_200_births_is_five_requests_a_second() {
+async fn c148_a_burst_of_200_births_is_five_requests_a_second() {
     let kubelet = StandInKubelet::start("secret").unwrap();
     kubelet.set_pods(1, 1);
     let rig = rig(&kubelet, settings());
@@ -78,6 +78,20 @@ async fn a_burst_of_200_births_is_five_requests_a_second() {
         "200 births: {requests} requests within {seconds} s, {} deferred",
         triggers[1].1
     ));
+}
+
+/// An event that never came is made up for by the next regular list.
+#[tokio::test]
+async fn c149_without_any_event_the_next_regular_list_is_right() {
+    let kubelet = StandInKubelet::start("secret").unwrap();
+    kubelet.set_pods(1, 1);
+    let mut often = settings();
+    often.interval = Some(Duration::from_secs(1));
+    let rig = rig(&kubelet, often);
+    until("the first list", || rig.known() == Some(1)).await;
+    kubelet.set_pods(2, 1);
+    until("the second list", || rig.known() == Some(2)).await;
+    assert_eq!(rig.stats.triggers().map(|(_, count)| count), [0, 0, 0]);
 }
 
 /// The kubelet learns of a container some time after its directory is there.
