@@ -2,20 +2,26 @@
 //! stops in order.
 //!
 //! Start order: layout, audit log, executor (which takes the lock), the sockets that answer, the cgroup driver's
-//! name as soon as it is known, sensors, sources, then the loop. Nothing waits for an object of the API: each
-//! decider starts with what it has. Stop order: the loop, the sockets, then the executor, which restores only if
-//! asked, then the audit log, which has heard of all of that.
+//! name as soon as it is known, sensors, sources (manifests, API server, kubelet), collectors, reports, then the loop.
+//! Nothing waits for an object of the API: each decider starts with what it has. Stop order: the loop, reports,
+//! collectors, sources, the sockets, then the executor, which restores only if asked, then the audit log, which has
+//! heard of all of that.
 
 mod audit;
 pub mod collectors;
 mod decider;
 mod driver;
 mod inputs;
+mod joined;
 mod node_info;
 mod notices;
 mod once;
 mod pace;
+mod policy;
+mod policy_events;
+mod reports;
 mod run_loop;
+mod sources;
 mod upkeep;
 mod world;
 
@@ -27,7 +33,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use self::collectors::Surroundings;
+use self::policy::PolicyIntake;
+use self::policy_events::PolicyEvents;
 use self::run_loop::{Effects, RunLoop, Senses};
+use self::sources::Sources;
 use self::world::World;
 use crate::cgroup::layout::{Layout, LayoutError};
 use crate::cgroup::path::CgroupDirError;
@@ -37,7 +46,7 @@ use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::sensors::{self, SensorConfig, SensorError};
 use crate::executor::{self, Executor, ExecutorConfig, ExecutorError};
 use crate::host::roots::Roots;
-use crate::manifests::directory::ManifestDirectory;
+use crate::kube::KubeError;
 use crate::node::history::History;
 use crate::report::admin::AdminAsk;
 use crate::report::metrics::ages::Ages;
@@ -70,6 +79,9 @@ pub enum AgentError {
     /// `--kubelet-cgroup-root`
     #[error("--kubelet-cgroup-root cannot be used")]
     CgroupRoot(#[from] CgroupDirError),
+    /// The API server's client.
+    #[error("cannot use the API server")]
+    Kube(#[from] KubeError),
     /// The manifests' thread.
     #[error("cannot follow {path}")]
     Manifests {
@@ -127,16 +139,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     })?;
     let handle = Arc::new(sensors.handle);
     metrics.add_sensors(&sensors.mode, &sensors.usage_mode, &handle);
-    let manifests = match &config.manifests_dir {
-        Some(path) => Some(
-            ManifestDirectory::follow(path.clone(), config.node_name.clone())
-                .map_err(|source| AgentError::Manifests { path: path.clone(), source })?,
-        ),
-        None => None,
-    };
-    if let Some(manifests) = &manifests {
-        inputs::show(&metrics, &manifests.updates());
-    }
+    let sources = Sources::start(&config, &naming, &metrics).await?;
     let surroundings = Surroundings {
         layout: Arc::clone(&layout),
         naming: naming.clone(),
@@ -146,8 +149,9 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         series: series.clone(),
         metrics: Arc::clone(&metrics),
     };
-    let world =
-        World::new(writers, Arc::clone(&layout), config.roots.clone(), naming, watched, Arc::clone(&metrics));
+    let policy = PolicyIntake::new(PolicyEvents::new(sources.recorder(&config)));
+    let (roots, counters) = (config.roots.clone(), Arc::clone(&metrics));
+    let world = World::new(writers, Arc::clone(&layout), roots, naming, watched, counters, policy);
     notices::forward(&executor);
     let rounds = collectors::start(&config, &surroundings);
     let follower = collectors::follow(&config, &surroundings);
@@ -155,6 +159,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     if let Some(follower) = &follower {
         metrics.add_follower(follower.stats());
     }
+
+    let reports = reports::start(&config, &sources, &surroundings);
 
     let senses = Senses {
         events: sensors.events,
@@ -164,13 +170,13 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     };
     let history = History::new(series.clone(), &facts, config.collect.page_cache);
     let effects = Effects { executor: Arc::clone(&executor), metrics, series, history, follower };
-    let mut run_loop = RunLoop::new(&config, &layout, world, readers, senses, effects);
+    let mut run_loop = RunLoop::new(&config, &layout, world, sources.reader(), readers, senses, effects);
     tokio::select! {
-        () = run_loop.run(manifests.as_ref().map(ManifestDirectory::updates)) => {}
+        () = run_loop.run() => {}
         () = executor.ended() => return Err(AgentError::ExecutorEnded),
         () = &mut stop => {}
     }
-    drop((run_loop, rounds, manifests, servers, handle));
+    drop((run_loop, reports, rounds, sources, servers, handle));
     answering.abort();
     drop(answering.await);
     if let Some(executor) = Arc::into_inner(executor) {

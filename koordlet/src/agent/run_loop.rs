@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::decider::Decider;
+use super::joined::Joined;
 use super::pace::{GATHER, Pace};
+use super::sources::{News, SourceReader};
 use super::upkeep::{self, Refusals};
 use super::world::World;
 use crate::api::qos::KubeQos;
@@ -22,12 +24,10 @@ use crate::cpuset::CpuSet;
 use crate::ebpf::events::CgroupEvent;
 use crate::executor::Executor;
 use crate::host::clock::monotonic;
-use crate::manifests::Objects;
-use crate::manifests::directory::Updates;
 use crate::node::collect::Collector;
 use crate::node::follower::Follower;
 use crate::node::history::History;
-use crate::report::metrics::{Metrics, Part};
+use crate::report::metrics::{Metrics, Part, Update};
 use crate::rules::RuleGates;
 use crate::state::groups::HostAppDir;
 use crate::state::hub::Readers;
@@ -70,6 +70,10 @@ pub(super) struct Effects {
 /// The loop's state.
 pub(super) struct RunLoop {
     world: World,
+    sources: SourceReader,
+    joined: Joined,
+    /// Whether nothing in `joined` changes by the passing of time.
+    is_final: bool,
     readers: Readers,
     decider: Decider,
     senses: Senses,
@@ -88,6 +92,7 @@ impl RunLoop {
         config: &Config,
         layout: &Arc<Layout>,
         world: World,
+        sources: SourceReader,
         readers: Readers,
         senses: Senses,
         effects: Effects,
@@ -108,6 +113,9 @@ impl RunLoop {
         Self {
             decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
             world,
+            joined: Joined::new(sources.present(), monotonic()),
+            is_final: false,
+            sources,
             readers,
             senses,
             effects,
@@ -120,7 +128,7 @@ impl RunLoop {
     }
 
     /// Runs until it is dropped.
-    pub(super) async fn run(&mut self, mut manifests: Option<Updates>) {
+    pub(super) async fn run(&mut self) {
         self.world.publish_tree();
         loop {
             let looking = self.suppress_on && self.decider.is_suppressing() && self.senses.can_look;
@@ -131,22 +139,8 @@ impl RunLoop {
                 _ = self.pace.look.tick(), if looking => self.look(),
                 _ = self.pace.sample.tick() => self.sample(),
                 _ = self.pace.step.tick(), if self.suppress_on => self.step(),
-                _ = self.pace.host.tick() => {
-                    self.world.refresh_host();
-                    self.tidy_series();
-                    self.replan();
-                }
-                changed = changed(&mut manifests) => {
-                    if !changed {
-                        tracing::error!("the source of manifests has ended; what it said last stays");
-                        manifests = None;
-                        continue;
-                    }
-                    let update = manifests.as_mut().and_then(|updates| updates.borrow_and_update().clone());
-                    if let Some(update) = update {
-                        self.take(&update.objects);
-                    }
-                }
+                _ = self.pace.host.tick() => self.host(),
+                news = self.sources.next() => self.take(news),
                 () = at(self.replan_at) => self.replan(),
                 // A closed channel leaves the other branches.
                 Some(event) = self.senses.events.recv() => self.cgroup_events(event),
@@ -154,16 +148,63 @@ impl RunLoop {
         }
     }
 
+    /// Takes what a source says. Of what was joined into one update the newest counts.
+    fn take(&mut self, news: News) {
+        match news {
+            News::Manifests(update) => {
+                self.joined.take_manifests(update.objects.clone());
+                self.effects.metrics.updated(Update::AllPods);
+                self.take_objects();
+            }
+            News::Server(update) => {
+                if self.joined.take_server(update) {
+                    self.sources.node_is(self.joined.server_node());
+                    self.take_objects();
+                }
+            }
+            News::Pods(list) => {
+                self.effects.metrics.updated(Update::AllPods);
+                // One without news may still be the first.
+                if list.is_changed || !self.readers.pods.borrow().synced {
+                    self.joined.take_pods(Arc::clone(&list.pods));
+                    self.take_objects();
+                } else {
+                    self.replan();
+                }
+            }
+            News::KubeletPolicy(policy) => {
+                self.world.set_kubelet_policy(policy);
+                self.replan();
+            }
+        }
+    }
+
     /// Takes new objects. A changed policy is followed at once; a switched-off suppression only has to see that
     /// it is, so that what it left behind is given back.
-    fn take(&mut self, objects: &Objects) {
+    fn take_objects(&mut self) {
         let policy = Arc::clone(&self.readers.slo.borrow());
-        self.world.set_objects(objects);
+        let now = monotonic();
+        self.world.set_objects(&self.joined, now);
+        self.is_final = self.joined.is_final(now);
+        self.sources.tell(&self.world.writers().troubles);
         self.host_apps = self.world.host_apps();
         if !self.suppress_on || !Arc::ptr_eq(&policy, &self.readers.slo.borrow()) {
             self.step();
         } else {
             self.replan();
+        }
+    }
+
+    /// What nobody tells, looked at now and then. Time alone can make what sources said final.
+    fn host(&mut self) {
+        self.world.refresh_host();
+        self.sources.tell(&self.world.writers().troubles);
+        self.world.remind(monotonic());
+        self.tidy_series();
+        if self.is_final {
+            self.replan();
+        } else {
+            self.take_objects();
         }
     }
 
@@ -176,6 +217,7 @@ impl RunLoop {
             let Some(happened) = event.take().or_else(|| try_next(&mut self.senses.events)) else { break };
             self.effects.metrics.cgroup_event(&happened);
             changed |= self.world.cgroup_event(&happened);
+            self.sources.cgroup_event(&happened);
             self.effects.executor.cgroup_event(happened);
         }
         if changed {
@@ -268,14 +310,6 @@ fn try_next(events: &mut mpsc::Receiver<CgroupEvent>) -> Option<CgroupEvent> {
 async fn at(when: Option<Instant>) {
     match when {
         Some(when) => sleep_until(when).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Whether there is news; never without a source. `false`: the source has ended.
-async fn changed(updates: &mut Option<Updates>) -> bool {
-    match updates {
-        Some(updates) => updates.changed().await.is_ok(),
         None => std::future::pending().await,
     }
 }

@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::joined::Joined;
 use super::once::Once;
-use crate::api::pod::Pod;
+use super::policy::PolicyIntake;
+use crate::api::node::Node;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
@@ -17,15 +19,14 @@ use crate::error_chain::chain;
 use crate::host::roots::Roots;
 use crate::host::text_file;
 use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
-use crate::manifests::{Object, Objects};
 use crate::node::tree_scan::scan;
-use crate::report::metrics::Metrics;
+use crate::report::metrics::{Metrics, Update};
 use crate::state::groups::HostAppDir;
 use crate::state::hub::Writers;
 use crate::state::pods::PodTable;
-use crate::state::slo::SloMerger;
-use crate::state::topology::{CpuInfo, KubeletFacts, Topology, TopologyInput};
+use crate::state::topology::{CpuInfo, KubeletCpuPolicy, KubeletFacts, Topology, TopologyInput};
 use crate::state::tree::{TreeChange, TreeKeeper};
+use crate::units::Nanos;
 
 type Classify = Box<dyn Fn(&CgroupDir) -> Option<DirKind> + Send>;
 
@@ -37,7 +38,7 @@ pub(super) struct World {
     naming: Naming,
     watched: WatchedDirs,
     metrics: Arc<Metrics>,
-    slo: SloMerger,
+    policy: PolicyIntake,
     tree: TreeKeeper<Classify>,
     tree_changed: bool,
     cpus: Vec<CpuInfo>,
@@ -53,6 +54,7 @@ struct Said {
     topology: Once,
     cpus: Once,
     host_apps: Once,
+    replaced: Once,
 }
 
 impl World {
@@ -64,6 +66,7 @@ impl World {
         naming: Naming,
         watched: WatchedDirs,
         metrics: Arc<Metrics>,
+        policy: PolicyIntake,
     ) -> Self {
         let classify: Classify = {
             let naming = naming.clone();
@@ -76,7 +79,7 @@ impl World {
             naming,
             watched,
             metrics,
-            slo: SloMerger::default(),
+            policy,
             tree: TreeKeeper::new(classify),
             tree_changed: true,
             cpus: Vec::new(),
@@ -112,13 +115,34 @@ impl World {
         &self.writers
     }
 
-    /// Takes all objects in force.
-    pub(super) fn set_objects(&mut self, objects: &Objects) {
-        self.writers.node.set(objects.node.clone());
-        self.set_slo(objects);
-        self.overrides = objects.topology.as_ref().map(|object| object.metadata.annotations.clone());
-        self.set_pods(objects.pods.values().cloned());
+    /// Takes all objects in force, as of `now`. What is equal to what is known already is no update.
+    pub(super) fn set_objects(&mut self, joined: &Joined, now: Nanos) {
+        for news in self.said.replaced.news(joined.replaced()) {
+            tracing::info!(object = news, "a manifest takes the place of this object");
+        }
+        self.set_node(joined);
+        let taken = self.policy.take(joined, now);
+        self.metrics.slo_refused(taken.refused);
+        if taken.changed {
+            self.metrics.updated(Update::NodeSlo);
+            self.writers.slo.set(Arc::new(self.policy.slo().clone()));
+        }
+        self.overrides = joined.overrides().cloned();
+        self.set_pods(joined, now);
         self.publish_topology();
+    }
+
+    /// What the kubelet says of its CPU manager; without it the state file speaks for itself.
+    pub(super) fn set_kubelet_policy(&mut self, policy: Option<KubeletCpuPolicy>) {
+        if self.kubelet.policy != policy {
+            self.kubelet.policy = policy;
+            self.publish_topology();
+        }
+    }
+
+    /// Tells again what is wrong with the policy, now and then.
+    pub(super) fn remind(&mut self, now: Nanos) {
+        self.policy.remind(now);
     }
 
     /// Takes one event of a cgroup directory; whether the tree is another one now.
@@ -161,7 +185,7 @@ impl World {
     /// Cgroup directories of the policy's host applications.
     pub(super) fn host_apps(&mut self) -> Vec<HostAppDir> {
         let (mut dirs, mut refused) = (Vec::new(), Vec::new());
-        for app in &self.slo.slo().host_applications {
+        for app in &self.policy.slo().host_applications {
             match self.naming.host_app_dir(app) {
                 Ok(dir) => {
                     self.watched.add(dir.clone());
@@ -176,24 +200,22 @@ impl World {
         dirs
     }
 
-    fn set_slo(&mut self, objects: &Objects) {
-        let Some(located) = &objects.node_slo else {
-            self.slo.absent();
-            self.writers.slo.set(Arc::new(self.slo.slo().clone()));
-            return;
+    /// Labels and annotations are what others are told of, collection.md 7.3.
+    fn set_node(&mut self, joined: &Joined) {
+        let (last, node) = (self.writers.node.get(), joined.node().cloned());
+        let metadata = |node: &Option<Arc<Node>>| {
+            node.as_ref().map(|node| (node.metadata.labels.clone(), node.metadata.annotations.clone()))
         };
-        let Object::NodeSlo(object) = &located.object else { return };
-        let Some(notices) = self.slo.apply(&object.spec) else { return };
-        self.metrics.slo_refused(notices.len());
-        for notice in notices {
-            let at = format!("{}:{}", located.file.display(), located.line_of(&notice.field));
-            tracing::warn!(at, "NodeSLO: {notice}");
+        if metadata(&last) != metadata(&node) {
+            self.metrics.updated(Update::NodeMetadata);
         }
-        self.writers.slo.set(Arc::new(self.slo.slo().clone()));
+        self.writers.node.set(node);
     }
 
-    fn set_pods(&mut self, pods: impl Iterator<Item = Arc<Pod>>) {
-        let (table, problems) = PodTable::build(pods, &self.naming, &self.writers.pods.get());
+    fn set_pods(&mut self, joined: &Joined, now: Nanos) {
+        let last = self.writers.pods.get();
+        let (mut table, problems) = PodTable::build(joined.pods().map(Arc::clone), &self.naming, &last);
+        table.synced = last.synced || joined.has_all_pods(now);
         for news in self.said.pods.news(problems.iter().map(|problem| chain(problem))) {
             tracing::warn!(what = news, "pod");
         }
@@ -217,7 +239,9 @@ impl World {
         for news in self.said.topology.news(notices.iter().map(ToString::to_string)) {
             tracing::warn!(what = news, "topology");
         }
-        self.writers.topology.set(Some(Arc::new(topology)));
+        if self.writers.topology.set(Some(Arc::new(topology))) {
+            self.metrics.updated(Update::NodeTopology);
+        }
     }
 
     fn rescan(&mut self) -> bool {

@@ -9,6 +9,7 @@ use super::kube::KubeFlags;
 use super::kubelet::KubeletFlags;
 use super::predict::PredictFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
+use super::report::ReportFlags;
 
 /// Flags that the agent uses, the same for every verb.
 #[derive(Args, Clone, Debug)]
@@ -91,6 +92,9 @@ pub struct Flags {
     /// Prediction.
     #[command(flatten)]
     pub predict: PredictFlags,
+    /// Reports.
+    #[command(flatten)]
+    pub report: ReportFlags,
     /// The kubelet.
     #[command(flatten)]
     pub kubelet: KubeletFlags,

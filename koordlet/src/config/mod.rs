@@ -13,6 +13,7 @@ pub mod kubelet;
 mod mistakes;
 pub mod predict;
 pub mod reference;
+pub mod report;
 pub mod resolve;
 pub mod settings;
 

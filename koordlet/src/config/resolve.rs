@@ -10,7 +10,7 @@ use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
-use super::{audit, collect, kube, kubelet, predict};
+use super::{audit, collect, kube, kubelet, predict, report};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
 
@@ -121,6 +121,7 @@ fn resolve_config(
     let kube = kube::resolve(&flags.kube, mistakes);
     let audit = audit::resolve(&flags.audit, &known, mistakes, &mut notices);
     let predict = predict::resolve(&flags.predict, mistakes, &mut notices);
+    let report = report::resolve(&flags.report, &known, mistakes, &mut notices);
     let kubelet = kubelet::resolve(&flags.kubelet, mistakes, &mut notices);
 
     Some(Config {
@@ -140,6 +141,7 @@ fn resolve_config(
         collect: collect?,
         audit: audit?,
         predict: predict?,
+        report: report?,
         kubelet: kubelet?,
         cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),

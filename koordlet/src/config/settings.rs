@@ -10,6 +10,7 @@ use super::gates::Gates;
 use super::kube::KubeSettings;
 use super::kubelet::KubeletSettings;
 use super::predict::PredictSettings;
+use super::report::ReportSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -115,6 +116,8 @@ pub struct Config {
     pub audit: AuditSettings,
     /// How use is learnt and predicted.
     pub predict: PredictSettings,
+    /// What is reported to the API server.
+    pub report: ReportSettings,
     /// How the kubelet is asked for pods.
     pub kubelet: KubeletSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.

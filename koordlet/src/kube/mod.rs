@@ -34,7 +34,7 @@ pub mod sources;
 pub mod stats;
 mod sync_pace;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod transport;
 mod trouble;
 pub mod update;

@@ -16,7 +16,7 @@ use super::kind::Kind;
 use super::publish::{NodeMetricWriter, TopologyWriter};
 use super::stats::ApiStats;
 use super::transport;
-use super::update::{KubeUpdates, Pods, Slot, Slots, channel};
+use super::update::{KubeUpdates, Slot, Slots, channel};
 use super::watch::{Deliver, Following};
 use crate::config::kube::KubeSettings;
 
@@ -49,8 +49,6 @@ pub struct KubeSources {
     node_name: String,
     stats: Arc<ApiStats>,
     events: EventRecorder,
-    /// Where the source of pods puts them.
-    pub pods: Slot<Pods>,
     _tasks: JoinSet<()>,
 }
 
@@ -95,7 +93,7 @@ impl KubeSources {
         let mut tasks = JoinSet::new();
         let (events, sender) = events::recorder(client.clone(), node_name, &stats);
         tasks.spawn(sender.run());
-        let Slots { node, node_slo, node_metric, topology, slo_config, pods } = slots;
+        let Slots { node, node_slo, node_metric, topology, slo_config } = slots;
         let cluster = |kind: Kind| {
             let api = Api::all_with(client.clone(), &kind.resource());
             Following::new(kind, api, node_name, Arc::clone(&stats))
@@ -112,7 +110,7 @@ impl KubeSources {
         let config = Following::new(Kind::ConfigMap, api, &settings.config_name, Arc::clone(&stats));
         tasks.spawn(config.run(config_data(slo_config)));
         let node_name = node_name.to_owned();
-        Ok((Self { client, node_name, stats, events, pods, _tasks: tasks }, updates))
+        Ok((Self { client, node_name, stats, events, _tasks: tasks }, updates))
     }
 
     /// The client, for whoever needs a request of its own; rates, limits and counters are the same.

@@ -17,7 +17,7 @@ use tower::service_fn;
 type Frames = Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>> + Send>>;
 
 /// One answer.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A status and a body.
     Json(u16, Value),
     /// Watch events, then the end of the stream.
@@ -28,16 +28,16 @@ pub(super) enum Answer {
 
 /// What was asked: method, path with query, body.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asked {
-    pub(super) what: String,
-    pub(super) body: Value,
+pub(crate) struct Asked {
+    pub(crate) what: String,
+    pub(crate) body: Value,
 }
 
 /// The requests so far.
-pub(super) type Log = Arc<Mutex<Vec<Asked>>>;
+pub(crate) type Log = Arc<Mutex<Vec<Asked>>>;
 
 /// A client of a server that gives these answers one by one, and none after that.
-pub(super) fn scripted(answers: Vec<Answer>) -> (Client, Log) {
+pub(crate) fn scripted(answers: Vec<Answer>) -> (Client, Log) {
     let log = Log::default();
     let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
     let service = service_fn({
@@ -87,23 +87,23 @@ fn lines(events: &[Value]) -> Vec<String> {
 }
 
 /// A `Status`, as the API server says no.
-pub(super) fn refusal(code: u16) -> Answer {
+pub(crate) fn refusal(code: u16) -> Answer {
     Answer::Json(code, status(code))
 }
 
 /// A `Status` of that code.
-pub(super) fn status(code: u16) -> Value {
+pub(crate) fn status(code: u16) -> Value {
     let reason = if code == 404 { "NotFound" } else { "No" };
     json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no", "reason": reason})
 }
 
 /// An object of a version.
-pub(super) fn object(name: &str, version: u32) -> Value {
+pub(crate) fn object(name: &str, version: u32) -> Value {
     json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": name, "resourceVersion": version.to_string()}})
 }
 
 /// A list.
-pub(super) fn list(version: u32, items: Vec<Value>) -> Answer {
+pub(crate) fn list(version: u32, items: Vec<Value>) -> Answer {
     let list = json!({"kind": "XList", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()},
                       "items": items});
     Answer::Json(200, list)

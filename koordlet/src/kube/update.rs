@@ -10,10 +10,6 @@ use tokio::sync::watch;
 use crate::api::node::Node;
 use crate::api::node_metric::NodeMetric;
 use crate::api::node_slo::NodeSlo;
-use crate::api::pod::Pod;
-
-/// Pods by UID.
-pub type Pods = Arc<BTreeMap<String, Arc<Pod>>>;
 
 /// The newest of one kind. `None` means that the server was asked and has no such object; a kind that was not
 /// asked for yet gives no update at all.
@@ -29,8 +25,6 @@ pub enum KubeUpdate {
     Topology(Option<Arc<Value>>),
     /// Data of the policy's ConfigMap.
     SloConfig(Option<Arc<BTreeMap<String, String>>>),
-    /// All pods of the node.
-    Pods(Pods),
 }
 
 /// The writing end of one kind.
@@ -70,11 +64,10 @@ pub struct Slots {
     pub topology: Slot<Option<Arc<Value>>>,
     /// The policy's ConfigMap.
     pub slo_config: Slot<Option<Arc<BTreeMap<String, String>>>>,
-    /// Pods.
-    pub pods: Slot<Pods>,
 }
 
-type Reader<T> = watch::Receiver<Option<T>>;
+/// Reads one kind: `None` before it was asked for.
+pub type Reader<T> = watch::Receiver<Option<T>>;
 
 /// The reading end. Clone it for a second reader, which then gets everything there is at once.
 #[derive(Clone, Debug)]
@@ -84,7 +77,6 @@ pub struct KubeUpdates {
     node_metric: Reader<Option<Arc<NodeMetric>>>,
     topology: Reader<Option<Arc<Value>>>,
     slo_config: Reader<Option<Arc<BTreeMap<String, String>>>>,
-    pods: Reader<Pods>,
 }
 
 /// A channel where nothing has been seen.
@@ -94,14 +86,12 @@ pub fn channel() -> (Slots, KubeUpdates) {
     let (node_metric, node_metric_reader) = watch::channel(None);
     let (topology, topology_reader) = watch::channel(None);
     let (slo_config, slo_config_reader) = watch::channel(None);
-    let (pods, pods_reader) = watch::channel(None);
     let slots = Slots {
         node: Slot(node),
         node_slo: Slot(node_slo),
         node_metric: Slot(node_metric),
         topology: Slot(topology),
         slo_config: Slot(slo_config),
-        pods: Slot(pods),
     };
     let updates = KubeUpdates {
         node: node_reader,
@@ -109,12 +99,21 @@ pub fn channel() -> (Slots, KubeUpdates) {
         node_metric: node_metric_reader,
         topology: topology_reader,
         slo_config: slo_config_reader,
-        pods: pods_reader,
     };
     (slots, updates)
 }
 
 impl KubeUpdates {
+    /// The NodeMetric alone, for whoever reports.
+    pub fn node_metric(&self) -> Reader<Option<Arc<NodeMetric>>> {
+        self.node_metric.clone()
+    }
+
+    /// The NodeResourceTopology alone, for whoever publishes it.
+    pub fn topology(&self) -> Reader<Option<Arc<Value>>> {
+        self.topology.clone()
+    }
+
     /// Waits for something new. A source that has ended gives no more updates; waits for ever once all have.
     pub async fn next(&mut self) -> KubeUpdate {
         // The Node and the policy come first: what is decided about pods depends on both.
@@ -124,7 +123,6 @@ impl KubeUpdates {
             slo = news(&mut self.node_slo) => KubeUpdate::NodeSlo(slo),
             config = news(&mut self.slo_config) => KubeUpdate::SloConfig(config),
             topology = news(&mut self.topology) => KubeUpdate::Topology(topology),
-            pods = news(&mut self.pods) => KubeUpdate::Pods(pods),
             metric = news(&mut self.node_metric) => KubeUpdate::NodeMetric(metric),
         }
     }

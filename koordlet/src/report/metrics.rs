@@ -7,6 +7,7 @@
 
 mod accept;
 pub mod ages;
+mod api_server;
 mod executor;
 mod exposition;
 pub mod families;
@@ -15,8 +16,10 @@ mod node;
 mod node_metric;
 mod parts;
 mod pods;
+pub mod reports;
 mod sensors;
 mod table;
+mod updates;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -28,8 +31,11 @@ pub use self::exposition::{Exposition, Format, Scope, Series};
 pub use self::families::Family;
 pub use self::parts::Part;
 use self::parts::PartTimes;
+use self::reports::ReportStats;
 use self::sensors::{CgroupEventCounts, SensorSeries};
 pub use self::table::markdown;
+pub use self::updates::Update;
+use self::updates::UpdateCounts;
 use super::audit::stats::AuditStats;
 use crate::ebpf::events::CgroupEvent;
 use crate::ebpf::load::EMBEDDED;
@@ -37,6 +43,7 @@ use crate::ebpf::sensors::{SensorHandle, SensorMode};
 use crate::executor::ExecutorStats;
 use crate::host::clock::monotonic;
 use crate::kube::kubelet_stats::KubeletStats;
+use crate::kube::stats::ApiStats;
 use crate::node::follower::FollowerStats;
 use crate::node::round_log::RoundStats;
 use crate::node::rounds::Rounds;
@@ -82,6 +89,7 @@ pub struct Metrics {
     /// Bytes of the page that was written last.
     last_page: AtomicUsize,
     cgroup_events: CgroupEventCounts,
+    updates: UpdateCounts,
     executor: OnceLock<Arc<ExecutorStats>>,
     sensors: OnceLock<SensorSeries>,
     rounds: OnceLock<Vec<(&'static str, Arc<RoundStats>)>>,
@@ -118,6 +126,7 @@ impl Metrics {
             parts: PartTimes::default(),
             last_page: AtomicUsize::new(0),
             cgroup_events: CgroupEventCounts::default(),
+            updates: UpdateCounts::default(),
             executor: OnceLock::new(),
             sensors: OnceLock::new(),
             rounds: OnceLock::new(),
@@ -173,6 +182,21 @@ impl Metrics {
     /// Adds the counters of the kubelet's client; once.
     pub fn add_kubelet(&self, stats: Arc<KubeletStats>) {
         drop(self.kubelet.set(stats));
+    }
+
+    /// Adds the counters of the API server's client; once.
+    pub fn add_api_server(&self, stats: Arc<ApiStats>) {
+        self.add(move |page| api_server::show(page, &stats));
+    }
+
+    /// Adds the counters of what is reported; once.
+    pub fn add_reports(&self, stats: Arc<ReportStats>) {
+        self.add(move |page| reports::show(page, &stats));
+    }
+
+    /// Decisions are made anew after an update.
+    pub fn updated(&self, update: Update) {
+        self.updates.note(update);
     }
 
     /// Suppression has decided: use of LS, and what it leaves to BE under `policy` (`cpuset`, `cfsQuota`).
@@ -276,6 +300,7 @@ impl Metrics {
         let refused = self.slo_refused.load(Ordering::Relaxed);
         page.family(Family::NodeSloRefusedFields, |series| series.count(&[], refused));
         self.cgroup_events.show(page);
+        self.updates.show(page);
         self.parts.show(page);
     }
 }

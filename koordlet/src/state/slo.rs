@@ -5,7 +5,6 @@ pub mod config_map;
 pub mod extensions;
 mod fields;
 mod host_applications;
-pub mod intake;
 pub mod merge;
 mod overlay;
 pub mod qos;

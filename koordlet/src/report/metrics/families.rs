@@ -222,6 +222,30 @@ families! {
         "Pods in the kubelet's lists that could not be read";
     KubeletRenewedCredentials "kubelet_renewed_credentials_total" Counter Internal Own "times" ["node"]
         "Times that the kubelet refused credentials that it had taken, and they were read anew";
+    Updates "updates_total" Counter Internal Own "updates" ["node" "kind"]
+        "Updates after which decisions were made anew: labels or annotations of the Node (node_metadata), the policy (node_slo), lists of pods (all_pods), who may use which CPUs (node_topology)";
+    ApiRequests "api_requests_total" Counter Internal Own "requests" ["node" "resource" "verb"]
+        "Requests to the API server";
+    ApiErrors "api_errors_total" Counter Internal Own "failures" ["node" "resource" "reason"]
+        "Requests to the API server, watches of it and objects from it that failed";
+    ApiObjectsSeen "api_objects_seen_total" Counter Internal Own "objects" ["node" "resource"]
+        "Times that the API server told an object, or that there is none";
+    ApiLastSeen "api_last_seen_age_seconds" Gauge Internal Own "seconds" ["node" "resource"]
+        "Time since it did";
+    ApiTroubled "api_troubled" Gauge Internal Own "1" ["node" "resource"]
+        "1 while a kind of objects cannot be followed or written";
+    ApiConnects "api_connects_total" Counter Internal Own "clients" ["node"]
+        "Clients of the API server that were made, the first one included: credentials were read each time";
+    ApiDroppedEvents "api_dropped_events_total" Counter Internal Own "events" ["node"]
+        "Kubernetes events that were given up, for want of room or budget";
+    Reports "reports_total" Counter Internal Own "rounds" ["node" "object" "result"]
+        "Rounds of reporting to the API server: use (nodemetric) and topology (noderesourcetopology)";
+    PredictionModels "prediction_models" Gauge Internal Own "models" ["node"]
+        "What prediction has learnt of: pods, classes, node and system";
+    PredictionRounds "prediction_rounds_total" Counter Internal Own "rounds" ["node"]
+        "Rounds of learning";
+    PredictionCheckpoints "prediction_checkpoints_total" Counter Internal Own "files" ["node" "result"]
+        "Files with what prediction has learnt that were loaded, saved, removed, found damaged, or could not be";
     NodeSloRefusedFields "nodeslo_refused_fields_total" Counter Internal Own "fields" ["node"]
         "Fields of NodeSLO that were refused";
     PartRuns "part_runs_total" Counter Internal Own "runs" ["node" "part"]
