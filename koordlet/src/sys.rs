@@ -76,8 +76,8 @@ pub fn readable<T: AsFd + AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
     unsafe { AsyncFd::register_with_interest(source, Interest::READABLE) }.map_err(io::Error::from)
 }
 
-/// Gives free heap pages back to the kernel: reading the kernel's type information takes tens of MiB for a
-/// moment, once, at start.
+/// Gives free heap pages back to the kernel, after something that took much for a moment: reading the kernel's type
+/// information, a large manifest, many pods that are gone.
 pub fn trim_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no precondition.

@@ -36,6 +36,9 @@ impl Agent {
         let agent = Self { node: NODE.to_owned(), arguments: Vec::new(), run_dir };
         let agent = agent
             .flag("kubelet-cgroup-root", tree.root())
+            // A kubelet that runs on this host has nothing to say about the tree.
+            .flag("cgroup-driver", tree.driver().flag())
+            .flag("var-lib-kubelet-dir", "/nonexistent")
             .flag("manifests-dir", manifests.path())
             .flag("addr", "127.0.0.1:0");
         Ok(if ebpf_is_off() { agent.flag("ebpf", "off") } else { agent })
@@ -209,7 +212,7 @@ impl RunningAgent<'_> {
     /// SIGTERM, and its exit status.
     pub fn stop(mut self) -> Result<ExitStatus> {
         kill(self.raw_pid()?, Signal::SIGTERM)?;
-        let limit = Duration::from_secs(guest_scale(20, 120));
+        let limit = crate::patience();
         wait_child(&mut self.child, limit)?.with_context(|| format!("no end within {limit:?} of SIGTERM"))
     }
 

@@ -37,7 +37,7 @@ pub mod tree;
 pub mod wait;
 
 pub use agent::{Agent, RunningAgent};
-pub use entry::one_pod;
+pub use entry::{one_pod, pod_entry, pod_table};
 pub use hierarchy::{Controller, Hierarchies};
 pub use kubelet::StandInKubelet;
 pub use load::{Load, Work};
@@ -45,4 +45,4 @@ pub use manifest::{ContainerSpec, Manifests, NodeManifest, NodeSloManifest, PodM
 pub use names::{Class, Driver, Runtime};
 pub use offers::guest_scale;
 pub use tree::{PodDirs, Tree};
-pub use wait::{until, until_value};
+pub use wait::{patience, until, until_value};

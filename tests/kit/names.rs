@@ -74,6 +74,14 @@ impl Runtime {
 }
 
 impl Driver {
+    /// As `--cgroup-driver` takes it.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Systemd => "systemd",
+            Self::Cgroupfs => "cgroupfs",
+        }
+    }
+
     /// The kubepods directory, relative to the kubelet's cgroup root.
     pub fn kubepods(self) -> &'static str {
         match self {

@@ -86,6 +86,11 @@ impl Tree {
         &self.top
     }
 
+    /// Who names the directories.
+    pub fn driver(&self) -> Driver {
+        self.driver
+    }
+
     /// The layout beneath.
     pub fn hierarchies(&self) -> &Hierarchies {
         &self.hierarchies

@@ -3,6 +3,13 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::guest_scale;
+
+/// Long enough for any reaction on a machine that has much else to do: no test asserts how long one took.
+pub fn patience() -> Duration {
+    Duration::from_secs(guest_scale(60, 180))
+}
+
 /// Polls `done` every few milliseconds until it is true or `limit` has passed; says whether it became true.
 pub fn until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;

@@ -12,7 +12,7 @@ use kit::manifest::{Manifests, NODE, NodeManifest};
 use kit::{Tree, need, offers, until_value};
 use serde_json::Value;
 
-use crate::enforce::{limited_ls_pod, patience, quota_becomes};
+use crate::enforce::{limited_ls_pod, quota_becomes};
 
 /// An LS pod of three cores whose quota a ratio lowers.
 struct Rig {
@@ -79,8 +79,16 @@ fn message(event: &Value) -> &str {
 fn appears(running: &mut RunningAgent<'_>, wanted: &str) -> Result<Value> {
     let address = running.address()?;
     let find = || events(address, 256).ok()?.into_iter().find(|event| message(event) == wanted);
-    let found = until_value(patience(), find, Option::is_some);
+    let found = until_value(kit::patience(), find, Option::is_some);
     found.with_context(|| format!("no event {wanted:?}: {:?}\n{}", events(address, 256), running.log()))
+}
+
+/// Waits until the container has this quota and an event says so; gives the event's message and the event.
+fn held_and_told(rig: &Rig, running: &mut RunningAgent<'_>, quota: i64) -> Result<(String, Value)> {
+    quota_becomes(&rig.tree, &rig.app, quota)?;
+    let message = rig.update(&rig.quota(quota));
+    let event = appears(running, &message)?;
+    Ok((message, event))
 }
 
 #[test]
@@ -89,9 +97,7 @@ fn each_write_is_an_event_and_old_ones_are_there_after_a_restart() -> Result<()>
     let rig = Rig::new()?;
     let agent = rig.agent()?;
     let mut running = agent.start()?;
-    quota_becomes(&rig.tree, &rig.app, 200_000)?;
-    let first = rig.update(&rig.quota(200_000));
-    let event = appears(&mut running, &first)?;
+    let (first, event) = held_and_told(&rig, &mut running, 200_000)?;
     assert_eq!((&event["reason"], &event["type"]), (&"UpdateCgroups".into(), &"pod".into()), "{event}");
     assert_eq!((&event["name"], &event["owner"]), (&"web".into(), &"CPU normalization".into()), "{event}");
     assert!(event["why"].as_str().is_some_and(|why| why.contains("1.5")), "{event}");
@@ -99,16 +105,14 @@ fn each_write_is_an_event_and_old_ones_are_there_after_a_restart() -> Result<()>
     assert!(event["createdAt"].as_str().is_some_and(|at| at.len() >= 27), "{event}");
 
     rig.ratio("2")?;
-    quota_becomes(&rig.tree, &rig.app, 150_000)?;
-    let second = rig.update(&rig.quota(150_000));
-    appears(&mut running, &second)?;
+    let (second, _) = held_and_told(&rig, &mut running, 150_000)?;
     // By pages of one event; others may come between the two looks.
     let counts = || {
         let written = running.metric("koordlet_audit_written_events_total").ok()?;
         Some((events(running.address().ok()?, 1).ok()?.len().to_string(), written.to_string()))
     };
     let agree = |seen: &Option<(String, String)>| seen.as_ref().is_some_and(|(pages, of)| pages == of);
-    let seen = until_value(patience(), counts, agree);
+    let seen = until_value(kit::patience(), counts, agree);
     assert!(agree(&seen), "{seen:?}");
     assert!(running.stop()?.success());
 
@@ -136,17 +140,13 @@ fn kill_9_and_a_cut_line_lose_no_event_that_was_in_the_file() -> Result<()> {
     let rig = Rig::new()?;
     let agent = rig.agent()?;
     let mut running = agent.start()?;
-    quota_becomes(&rig.tree, &rig.app, 200_000)?;
-    let first = rig.update(&rig.quota(200_000));
-    appears(&mut running, &first)?;
+    let (first, _) = held_and_told(&rig, &mut running, 200_000)?;
     running.kill_9();
     let path = rig.log.path().join("log/audit.log");
     cut_last_line(&path)?;
     rig.ratio("2")?;
     let mut running = agent.start()?;
-    quota_becomes(&rig.tree, &rig.app, 150_000)?;
-    let second = rig.update(&rig.quota(150_000));
-    appears(&mut running, &second)?;
+    held_and_told(&rig, &mut running, 150_000)?;
     appears(&mut running, &first)?;
     // The directory goes; the log comes back with the next event, and the agent does not care.
     fs::remove_dir_all(rig.log.path().join("log"))?;

@@ -9,8 +9,6 @@ use kit::latency::Latencies;
 use kit::manifest::{Manifests, NODE, NodeManifest, PodManifest};
 use kit::{Class, Tree, guest_scale, need, offers, until};
 
-use crate::enforce::patience;
-
 fn normalized_pod(number: usize) -> PodManifest {
     PodManifest::new(&format!("web{number}"), Class::Burstable).qos("LS").container(
         "app",
@@ -45,7 +43,7 @@ fn a_known_pods_container_gets_its_value_after_mkdir_and_after_the_runtimes_own_
         }
         let since = if runtime_writes { Instant::now() } else { born };
         let right = || tree.cfs_quota(&app).is_ok_and(|quota| quota == 200_000);
-        assert!(until_tight(patience(), right), "{app}: {:?}: {}", tree.cfs_quota(&app), running.log());
+        assert!(until_tight(kit::patience(), right), "{app}: {:?}: {}", tree.cfs_quota(&app), running.log());
         if runtime_writes { &mut after_write } else { &mut after_mkdir }.push(since.elapsed());
     }
     let report = format!(
@@ -55,7 +53,7 @@ fn a_known_pods_container_gets_its_value_after_mkdir_and_after_the_runtimes_own_
     );
     kit::skip::note(format_args!("{report}"));
     assert!(
-        until(patience(), || pods.iter().all(|pod| {
+        until(kit::patience(), || pods.iter().all(|pod| {
             tree.cfs_quota(&tree.pod_dirs(pod).container("app")).is_ok_and(|quota| quota == 200_000)
         })),
         "all values hold at the end"

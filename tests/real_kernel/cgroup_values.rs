@@ -1,10 +1,8 @@
 //! Names, values and statistics of cgroups as this machine's kernel sees them: what is formatted is taken and
 //! reads back the same, and what is read agrees with the files.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result};
-use kit::{Class, PodDirs, PodManifest, Tree, guest_scale, hierarchy, need, offers, until};
+use kit::{Class, PodDirs, PodManifest, Tree, hierarchy, need, offers, until};
 use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::driver;
 use koordlet::cgroup::held_file::ReadBuffer;
@@ -106,7 +104,7 @@ fn statistics_of_a_busy_container_are_read_and_a_removed_one_is_gone() -> Result
     need!(offers::cgroups());
     let mut host = Host::new()?;
     let load = host.tree.spin(host.container.as_str(), 1)?;
-    let limit = Duration::from_secs(guest_scale(20, 120));
+    let limit = kit::patience();
     let busy = || host.tree.cpu_usage_nanos(host.container.as_str()).is_ok_and(|nanos| nanos > 20_000_000);
     assert!(until(limit, busy));
     let before = host.tree.cpu_usage_nanos(host.container.as_str())?;

@@ -99,7 +99,7 @@ fn a_tick_says_of_real_groups_what_their_files_say() -> Result<()> {
     let (before_first, first, after_first) = sampled.bracketed_tick()?;
     ensure!(Sampled::cpu(&first).is_none() && first.group(GroupKind::Container, ID).is_some(), "{first:?}");
     let grown = || sampled.tree.cpu_usage_nanos(&sampled.container).unwrap_or(0) > after_first + 50_000_000;
-    ensure!(kit::until(Duration::from_secs(20), grown), "the busy process does not run");
+    ensure!(kit::until(kit::patience(), grown), "the busy process does not run");
     let (before_second, second, after_second) = sampled.bracketed_tick()?;
 
     let cpu = Sampled::cpu(&second).context("no CPU figure")?;
@@ -122,7 +122,7 @@ fn memory_of_a_real_group_is_what_its_file_says() -> Result<()> {
     // The kernel moves pages to the group's lists in batches of some dozens a CPU: many stacks make several, and
     // then there is a moment without a change.
     let _busy = sampled.tree.spin(&sampled.container, 64)?;
-    let same = kit::until(Duration::from_secs(20), || {
+    let same = kit::until(kit::patience(), || {
         let (before, found, after) = (sampled.memory(), sampled.found_memory(), sampled.memory());
         let (Ok(before), Ok(found), Ok(after)) = (before, found, after) else { return false };
         before == after && before > Bytes(0) && found == Some(before)

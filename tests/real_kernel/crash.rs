@@ -8,7 +8,7 @@ use kit::agent::Agent;
 use kit::manifest::{Manifests, NODE, NodeManifest, NodeSloManifest, PodManifest};
 use kit::{Class, Tree, guest_scale, need, offers, until_value};
 
-use crate::enforce::{limited_ls_pod, patience, quota_becomes};
+use crate::enforce::{limited_ls_pod, quota_becomes};
 
 /// A sequence of pseudo-random numbers (xorshift), so that a failing run can be named by its seed.
 struct Dice(u64);
@@ -64,7 +64,7 @@ fn kill_9_at_random_moments_leaves_no_value_that_a_restart_does_not_put_right() 
         let wanted = if ratio { [-1, 200_000, 33_334, 33_334] } else { [-1, 300_000, 50_000, 50_000] };
         let dirs = [&be, &app, &hog_dirs.pod, &hog_dirs.container("app")];
         let quotas = || dirs.map(|dir| tree.cfs_quota(dir).unwrap_or(i64::MIN));
-        let seen = until_value(patience(), quotas, |seen| *seen == wanted);
+        let seen = until_value(kit::patience(), quotas, |seen| *seen == wanted);
         assert_eq!(seen, wanted, "round {round}: {}", running.log());
         running.kill_9();
     }
@@ -94,7 +94,7 @@ fn a_limit_whose_gate_is_off_after_a_crash_is_given_back() -> Result<()> {
     for (flag, off) in [("feature-gates", "BECPUSuppress=false"), ("cpu-suppress-interval-seconds", "0")] {
         let agent = Agent::of(&tree, &manifests)?;
         let running = agent.start()?;
-        let limited = until_value(patience(), || tree.cfs_quota(&be).unwrap_or(-1), |quota| *quota > 0);
+        let limited = until_value(kit::patience(), || tree.cfs_quota(&be).unwrap_or(-1), |quota| *quota > 0);
         assert!(limited > 0, "{}", running.log());
         running.kill_9();
         let agent = agent.flag(flag, off);

@@ -76,11 +76,11 @@ fn c177_every_event_arrives_and_soon() -> Result<()> {
         let path = cpu.join(format!("pod{round}"));
         let made = Instant::now();
         std::fs::create_dir(&path)?;
-        let (event, at) = arrivals.recv_timeout(Duration::from_secs(20)).context("an event is missing")?;
+        let (event, at) = arrivals.recv_timeout(kit::patience()).context("an event is missing")?;
         ensure!(born(&event), "{event:?}");
         latencies.push(at.duration_since(made));
         std::fs::remove_dir(&path)?;
-        let (event, _) = arrivals.recv_timeout(Duration::from_secs(20)).context("a death is missing")?;
+        let (event, _) = arrivals.recv_timeout(kit::patience()).context("a death is missing")?;
         ensure!(!born(&event), "{event:?}");
         std::thread::sleep(Duration::from_millis(1 + round as u64 % 5));
     }

@@ -37,7 +37,7 @@ fn container(tree: &Tree, number: usize, name: &str) -> String {
 /// The figure, with the file read before and after. A birth may still be on its way.
 fn bracket(tree: &Tree, sensors: &mut Sensors, path: &str) -> Result<(u64, u64, u64)> {
     let id = id(tree, Controller::Cpuacct, path)?;
-    kit::until(Duration::from_secs(20), || {
+    kit::until(kit::patience(), || {
         sensors.cpu_time.identity(&dir(path)) == Some(id) || {
             sensors.cpu_time.sample();
             false
@@ -144,7 +144,7 @@ fn slots_serve_one_container_after_another() -> Result<()> {
         highest = total;
         tree.remove(&path)?;
     }
-    kit::until(Duration::from_secs(20), || {
+    kit::until(kit::patience(), || {
         sensors.cpu_time.sample();
         sensors.handle.usage().is_some_and(|usage| usage.get(Count::Buried) >= 60)
     });
@@ -169,7 +169,7 @@ fn groups_that_never_ran_are_forgotten_like_the_others() -> Result<()> {
         tree.make(&path)?;
         tree.remove(&path)?;
     }
-    let buried = kit::until(Duration::from_secs(20), || {
+    let buried = kit::until(kit::patience(), || {
         sensors.cpu_time.sample();
         sensors.handle.usage().is_some_and(|usage| usage.get(Count::Buried) >= 20)
     });
@@ -234,7 +234,7 @@ fn a_full_map_puts_whole_pods_on_files_and_the_numbers_stay_right() -> Result<()
     for n in 1..3 {
         tree.remove(&pod(&tree, n))?;
     }
-    let back = kit::until(Duration::from_secs(20), || {
+    let back = kit::until(kit::patience(), || {
         sensors.cpu_time.sample();
         sensors.handle.usage().is_some_and(|usage| usage.get(Count::DirsOnFiles) == 0)
     });
@@ -283,7 +283,7 @@ fn c190_after_lost_births_the_tree_is_scanned() -> Result<()> {
     std::thread::sleep(Duration::from_millis(100));
     load.stop();
     drop(resume);
-    let heard = kit::until(Duration::from_secs(20), || {
+    let heard = kit::until(kit::patience(), || {
         sensors.cpu_time.sample();
         sensors.cpu_time.identity(&dir(&paths[39])).is_some()
     });

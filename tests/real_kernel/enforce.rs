@@ -7,13 +7,8 @@ use anyhow::{Context as _, Result};
 use kit::agent::{Agent, RunningAgent};
 use kit::manifest::{Manifests, NODE, NodeManifest, NodeSloManifest, PodManifest};
 use kit::tree::PodDirs;
-use kit::{Class, Controller, Tree, guest_scale, need, offers, until, until_value};
+use kit::{Class, Controller, Tree, need, offers, until, until_value};
 use koordlet::units::{CfsQuota, CpuShares, MilliCpu};
-
-/// Long enough for any sane reaction; no test asserts how long it took.
-pub(crate) fn patience() -> Duration {
-    Duration::from_secs(guest_scale(20, 180))
-}
 
 /// An LS pod with one container of `cores`, its directories made as kubelet and runtime leave them.
 pub(crate) fn limited_ls_pod(tree: &Tree, name: &str, cores: i64) -> Result<(PodManifest, PodDirs)> {
@@ -32,7 +27,7 @@ pub(crate) fn limited_ls_pod(tree: &Tree, name: &str, cores: i64) -> Result<(Pod
 
 /// Waits for a quota.
 pub(crate) fn quota_becomes(tree: &Tree, dir: &str, wanted: i64) -> Result<()> {
-    let seen = until_value(patience(), || tree.cfs_quota(dir).ok(), |quota| *quota == Some(wanted));
+    let seen = until_value(kit::patience(), || tree.cfs_quota(dir).ok(), |quota| *quota == Some(wanted));
     anyhow::ensure!(seen == Some(wanted), "{dir}: quota is {seen:?}, not {wanted}");
     Ok(())
 }
@@ -91,7 +86,7 @@ fn a_foreign_write_is_put_right_in_one_step_and_counted() -> Result<()> {
     tree.set_cfs_quota(&app, 300_000)?;
     quota_becomes(&tree, &app, 200_000)?;
     let counted = || running.metrics().is_ok_and(|text| foreign_writes(&text) >= 1.0);
-    assert!(until(patience(), counted), "the foreign write is counted");
+    assert!(until(kit::patience(), counted), "the foreign write is counted");
     Ok(())
 }
 
@@ -122,7 +117,7 @@ fn batch_resources_become_shares_quota_and_memory_limit() -> Result<()> {
         ("memory.limit_in_bytes", memory.to_string())
     };
     let seen = until_value(
-        patience(),
+        kit::patience(),
         || tree.read(Controller::Memory, &app, file).unwrap_or_default(),
         |text| *text == wanted,
     );
@@ -169,23 +164,24 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
     let mut running = agent.start()?;
     let be = tree.class_dir(Class::BestEffort);
     let quota = || tree.cfs_quota(&be).unwrap_or(-1);
-    let idle = until_value(patience(), quota, |quota| *quota > 0);
+    let idle = until_value(kit::patience(), quota, |quota| *quota > 0);
     assert!(idle > 0, "suppression limits the BE directory");
 
     // On a machine that others keep busy, LS takes from them and not from what is left for BE.
-    if until_value(patience(), || busy_cores(&mut running), |cores| *cores < 1.0) >= 1.0 {
+    if until_value(kit::patience(), || busy_cores(&mut running), |cores| *cores < 1.0) >= 1.0 {
         kit::skip!("other work keeps this machine busy");
     }
     let idle = quota();
     let load = tree.spin(&web_dirs.container("app"), 1)?;
     // One busy core of LS is 100000 us a period less for BE.
-    let busy = until_value(patience(), quota, |quota| *quota > 0 && *quota <= (idle - 50_000).max(2_000));
+    let busy =
+        until_value(kit::patience(), quota, |quota| *quota > 0 && *quota <= (idle - 50_000).max(2_000));
     assert!(busy < idle, "idle {idle}, under load {busy}: {}", running.log());
     assert!(running.metric("koordlet_be_suppress_ls_used_cpu_cores")? > 0.0);
     let entry = running.explain_path(&tree.cfs_quota_file(&be))?.context("explained")?;
     assert_eq!(entry["owner"], "CpuSuppress", "{entry}");
     load.stop();
-    let relaxed = until_value(patience(), quota, |quota| *quota > busy);
+    let relaxed = until_value(kit::patience(), quota, |quota| *quota > busy);
     assert!(relaxed > busy, "BE gets CPU back when LS is idle");
 
     manifests.write("slo", &NodeSloManifest::off(NODE))?;
@@ -217,13 +213,13 @@ fn suppression_by_cpuset_keeps_every_level_inside_its_parent_and_restores() -> R
     let levels = [be.clone(), hog_dirs.pod.clone(), hog_dirs.container("app")];
     let lists = || levels.iter().map(|dir| tree.cpus(dir).unwrap_or_default()).collect::<Vec<_>>();
     let narrowed = |lists: &Vec<String>| lists.iter().all(|list| *list == lists[0] && *list != whole);
-    let seen = until_value(patience(), lists, narrowed);
+    let seen = until_value(kit::patience(), lists, narrowed);
     assert!(narrowed(&seen), "{seen:?} of {whole}: {}", running.log());
     load.stop();
 
     manifests.write("slo", &NodeSloManifest::off(NODE))?;
     let restored = |lists: &Vec<String>| lists.iter().all(|list| *list == whole);
-    let seen = until_value(patience(), lists, restored);
+    let seen = until_value(kit::patience(), lists, restored);
     assert!(restored(&seen), "{seen:?}, not {whole}: {}", running.log());
     Ok(())
 }
@@ -236,7 +232,7 @@ fn dry_run_explains_and_writes_nothing() -> Result<()> {
     let running = agent.start()?;
     let file = tree.cfs_quota_file(&app);
     let state = || running.explain_path(&file).ok().flatten().map(|entry| entry["state"].clone());
-    let seen = until_value(patience(), state, |state| *state == Some("dry-run".into()));
+    let seen = until_value(kit::patience(), state, |state| *state == Some("dry-run".into()));
     assert_eq!(seen, Some("dry-run".into()));
     assert_eq!(tree.cfs_quota(&app)?, 300_000);
     assert!(!agent.run_dir().join("ledger").metadata().is_ok_and(|ledger| ledger.len() > 0), "no ledger");

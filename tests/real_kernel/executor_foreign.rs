@@ -20,7 +20,7 @@ use crate::executor_rig::{Dirs, Plans, Rig, quota, shares};
 fn repaired_after(tree: &Tree, dir: &str, wanted: i64) -> Result<Duration> {
     let start = Instant::now();
     while tree.cfs_quota(dir)? != wanted {
-        ensure!(start.elapsed() < Duration::from_secs(20), "{dir} is not repaired");
+        ensure!(start.elapsed() < kit::patience(), "{dir} is not repaired");
         std::hint::spin_loop();
     }
     Ok(start.elapsed())
@@ -101,14 +101,14 @@ fn c202_a_value_holds_at_the_end_of_a_birth_whatever_the_runtime_writes() -> Res
         let weight = file("cpu.shares", "cpu.weight");
         dirs.tree.write(Controller::Cpu, &pod, weight, "100")?;
         dirs.tree.set_cfs_quota(&pod, 200_000)?;
-        let held = kit::until(Duration::from_secs(20), || {
+        let held = kit::until(kit::patience(), || {
             rig.settle().is_ok()
                 && rig.not_held().is_ok_and(|open| open.is_empty())
                 && dirs.tree.cfs_quota(&pod).is_ok_and(|quota| quota == 50_000)
         });
         ensure!(held, "after {pause} ms: {:?}", rig.not_held()?);
         let wished = file("512", "20");
-        let shares_hold = kit::until(Duration::from_secs(20), || {
+        let shares_hold = kit::until(kit::patience(), || {
             dirs.tree.read(Controller::Cpu, &pod, weight).is_ok_and(|text| text == wished)
         });
         ensure!(shares_hold);
@@ -129,7 +129,7 @@ fn a_static_pod_that_comes_back_under_its_path_is_another_one() -> Result<()> {
     dirs.tree.remove(&dirs.pod)?;
     dirs.tree.make(&dirs.container)?;
     rig.executor()?.cgroup_event(born(&dirs.tree, &dirs.container)?);
-    let held = kit::until(Duration::from_secs(20), || {
+    let held = kit::until(kit::patience(), || {
         dirs.tree.cfs_quota(&dirs.container).is_ok_and(|quota| quota == 50_000)
     });
     ensure!(held);

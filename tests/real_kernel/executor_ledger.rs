@@ -51,7 +51,7 @@ fn a_ledger_survives_kill_9_at_any_moment() -> Result<()> {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let wrote = kit::until(Duration::from_secs(20), || {
+        let wrote = kit::until(kit::patience(), || {
             dirs.tree.cfs_quota(&dirs.class).is_ok_and(|quota| quota < 500_000)
         });
         std::thread::sleep(Duration::from_millis(pause));

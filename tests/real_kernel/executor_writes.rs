@@ -104,7 +104,7 @@ fn c009_a_restored_period_comes_back_with_its_quota() -> Result<()> {
     rig.apply(&Plans::new().hold(&dirs.container, Resource::CfsQuota, quota(20_000))?)?;
     ensure!(dirs.tree.cfs_quota(&dirs.container)? == 10_000, "scaled to the period in force");
     write(&dirs.container, "cpu.cfs_period_us", "100000")?;
-    let scaled = kit::until(Duration::from_secs(10), || {
+    let scaled = kit::until(kit::patience(), || {
         dirs.tree.cfs_quota(&dirs.container).is_ok_and(|quota| quota == 20_000)
     });
     ensure!(scaled, "another period scales the quota again");
@@ -190,7 +190,7 @@ fn c024_cpus_outside_the_parents_are_refused_and_explained() -> Result<()> {
     for dir in [&dirs.class, &dirs.pod] {
         dirs.tree.write(Controller::Cpuset, dir, "cpuset.cpus", "0-1")?;
     }
-    let held = kit::until(Duration::from_secs(20), || rig.not_held().is_ok_and(|open| open.is_empty()));
+    let held = kit::until(kit::patience(), || rig.not_held().is_ok_and(|open| open.is_empty()));
     ensure!(held, "tried again once the parent allows it");
     Ok(())
 }
@@ -216,11 +216,11 @@ fn c041_c042_memory_limits_are_compared_as_the_kernel_rounds_them() -> Result<()
     let read = || dirs.tree.read(Controller::Memory, &dirs.pod, file);
     let rig = Rig::start()?;
     rig.apply(&Plans::new().hold(&dirs.pod, Resource::MemoryLimit, bytes(100 * MIB + 1))?)?;
-    let held = kit::until(Duration::from_secs(20), || rig.not_held().is_ok_and(|open| open.is_empty()));
+    let held = kit::until(kit::patience(), || rig.not_held().is_ok_and(|open| open.is_empty()));
     ensure!(held && read()? == (100 * MIB).to_string(), "{:?}", rig.not_held()?);
     let unlimited = Value::Memory(MemoryLimit::Unlimited);
     rig.apply(&Plans::new().hold(&dirs.pod, Resource::MemoryLimit, unlimited)?)?;
-    let held = kit::until(Duration::from_secs(20), || rig.not_held().is_ok_and(|open| open.is_empty()));
+    let held = kit::until(kit::patience(), || rig.not_held().is_ok_and(|open| open.is_empty()));
     ensure!(held && ["9223372036854771712", "max"].contains(&read()?.as_str()), "{:?}", rig.not_held()?);
     ensure!(rig.refusals()? == 0);
     Ok(())

@@ -22,7 +22,7 @@ fn sorted(events: &[CgroupEvent]) -> BTreeSet<String> {
 
 fn wait_for_birth(sensors: &mut Sensors, path: &str) -> bool {
     let path = dir(path);
-    kit::until(Duration::from_secs(20), || {
+    kit::until(kit::patience(), || {
         std::iter::from_fn(|| sensors.events.try_recv().ok())
             .any(|event| matches!(event, CgroupEvent::Born { .. }) && event_dir(&event) == Some(&path))
     })
@@ -113,7 +113,7 @@ fn a_directory_watched_later_gives_events() -> Result<()> {
     config.watched.add(dir(&apps));
     // The watch begins at some point after this: apps are made until one is seen.
     let mut number = 0;
-    let seen = kit::until(Duration::from_secs(20), || {
+    let seen = kit::until(kit::patience(), || {
         number += 1;
         let app = format!("{apps}/app{number}");
         tree.make(&app).is_ok()

@@ -6,8 +6,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use kit::load::Work;
 use kit::{Class, Controller, Driver, Load, Tree, need, offers};
-use koordlet::api::pod::Pod;
-use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
 use koordlet::host::clock::monotonic;
 use koordlet::host::roots::Roots;
@@ -17,12 +15,12 @@ use koordlet::node::group_files::GroupFiles;
 use koordlet::node::history::History;
 use koordlet::state::facts::Facts;
 use koordlet::state::groups::GroupKind;
-use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
+use koordlet::state::pods::PodTable;
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
 use koordlet::state::usage::{CpuTime, Usage};
 
-use crate::running::{Background, config, dir, sensors};
+use crate::running::{Background, config, sensors};
 
 const PODS: usize = 10;
 const PER_POD: usize = 5;
@@ -42,38 +40,20 @@ impl Field {
     fn new() -> Result<Self> {
         let tree = Tree::with_driver(Driver::Cgroupfs)?;
         let mut containers = Vec::new();
-        let mut table = PodTable { synced: true, ..PodTable::default() };
+        let mut pods = Vec::new();
         for number in 0..PODS {
-            let uid: Arc<str> = number.to_string().into();
-            let pod = format!("{}/pod{uid}", tree.class_dir(Class::Burstable));
-            let mut entries = Vec::new();
-            for index in 0..PER_POD {
-                let (id, path) = (format!("containerd://{number}-{index}"), format!("{pod}/{index}"));
+            let pod = format!("{}/pod{number}", tree.class_dir(Class::Burstable));
+            let names: Vec<String> = (0..PER_POD).map(|index| format!("{number}-{index}")).collect();
+            for name in &names {
+                let path = format!("{pod}/{name}");
                 tree.make(&path)?;
-                let entry = ContainerEntry {
-                    name: index.to_string(),
-                    kind: ContainerKind::App,
-                    index,
-                    id: Some(id.clone()),
-                    dir: Some(dir(&path)),
-                };
-                entries.push(entry);
-                containers.push((id, path));
+                containers.push((format!("containerd://{name}"), path));
             }
-            let entry = PodEntry {
-                pod: Pod::default().into(),
-                uid: Arc::clone(&uid),
-                kube_qos: KubeQos::Burstable,
-                qos: None,
-                dir: dir(&pod),
-                containers: entries,
-                hooks_live: false,
-            };
-            table.pods.insert(uid, Arc::new(entry));
+            pods.push(kit::pod_entry(&number.to_string(), &pod, &names)?);
         }
         let load = |(_, path): &(String, String)| tree.load(path, Work::Duty { percent: 10 });
         let loads = containers.iter().map(load).collect::<Result<_>>()?;
-        Ok(Self { tree, containers, pods: Arc::new(table), _loads: loads })
+        Ok(Self { tree, containers, pods: Arc::new(kit::pod_table(pods)), _loads: loads })
     }
 
     /// CPU time of each container by its file.
@@ -156,7 +136,7 @@ fn memory_of_fifty_busy_containers_is_what_their_files_say() -> Result<()> {
     for (id, path) in &field.containers {
         let mut seen = String::new();
         // A process may grow between the two readings; not for ever.
-        let same = kit::until(Duration::from_secs(20), || {
+        let same = kit::until(kit::patience(), || {
             let usage = collector.tick(cpu_time.as_mut(), &field.pods, &[], monotonic());
             let round = files.follow(&usage);
             let stats = facts.groups.get();

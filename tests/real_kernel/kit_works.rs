@@ -1,8 +1,6 @@
 //! The kit itself on the real kernel: what it makes is there, counts, and goes away.
 
-use std::time::Duration;
-
-use kit::{Class, Controller, PodManifest, Tree, guest_scale, need, offers, until};
+use kit::{Class, Controller, PodManifest, Tree, need, offers, until};
 
 fn pod() -> PodManifest {
     PodManifest::new("busy", Class::BestEffort).qos("BE").container("app", "0a1b", |container| container)
@@ -14,7 +12,7 @@ fn a_busy_process_is_charged_to_its_own_group() -> anyhow::Result<()> {
     let tree = Tree::new()?;
     let dirs = tree.make_pod(&pod())?;
     let _load = tree.spin(&dirs.container("app"), 1)?;
-    let limit = Duration::from_secs(guest_scale(20, 120));
+    let limit = kit::patience();
     let enough = || tree.cpu_usage_nanos(&dirs.pod).is_ok_and(|nanos| nanos > 50_000_000);
     assert!(until(limit, enough), "the pod's usage includes its container's");
     Ok(())
@@ -39,7 +37,7 @@ fn a_tree_is_removed_with_its_processes_even_after_a_panic() -> anyhow::Result<(
     assert!(!top.exists());
     let status = std::path::PathBuf::from(format!("/proc/{}/stat", pid.into_inner()));
     let ended = || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
-    assert!(until(Duration::from_secs(20), ended));
+    assert!(until(kit::patience(), ended));
     Ok(())
 }
 

@@ -12,8 +12,6 @@ use kit::{Class, Tree, need, offers, skip, until};
 use koordlet::report::metrics::families::{Descriptor, Family, Kind, Origin};
 use serde_json::{Value, json};
 
-use crate::enforce::patience;
-
 /// Quotes, backslashes, newlines and what else some reader may take for an end; longer than any name may be.
 const HOSTILE: &str = "q\"b\\n\n\r\t{}=,#\u{85}\u{2028}\u{fe0f}ü";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
@@ -80,7 +78,7 @@ fn started(agent: &Agent) -> Result<RunningAgent<'_>> {
         "koordlet_be_suppress_cpu_cores",
         "koordlet_collector_seconds_total",
     ];
-    let complete = until(patience(), || series.iter().all(|name| running.metric(name).is_ok()));
+    let complete = until(kit::patience(), || series.iter().all(|name| running.metric(name).is_ok()));
     ensure!(complete, "not all series came:\n{}\n{}", running.metrics()?, running.log());
     Ok(running)
 }
@@ -230,7 +228,7 @@ fn head_tells_what_get_would_and_series_end_with_their_pod() -> Result<()> {
         |running: &mut RunningAgent<'_>| Ok::<_, anyhow::Error>(running.metrics()?.contains("//hostile\""));
     ensure!(shown(&mut running)?);
     scene.manifests.remove("hostile")?;
-    let ended = until(patience(), || shown(&mut running).is_ok_and(|shown| !shown));
+    let ended = until(kit::patience(), || shown(&mut running).is_ok_and(|shown| !shown));
     ensure!(ended, "a series outlived its pod");
     assert!(running.stop()?.success());
     Ok(())

@@ -9,15 +9,13 @@ use anyhow::{Context as _, Result, ensure};
 use kit::{
     Agent, Class, Controller, Driver, Manifests, NodeManifest, Tree, binary, guest_scale, need, offers,
 };
-use koordlet::api::pod::Pod;
-use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
 use koordlet::cgroup::path::CgroupDir;
 use koordlet::host::roots::Roots;
 use koordlet::node::pressure::PressureCollector;
 use koordlet::node::rounds::Collect as _;
 use koordlet::state::facts::Facts;
-use koordlet::state::pods::{PodEntry, PodTable};
+use koordlet::state::pods::PodTable;
 use koordlet::state::series::key::{PsiDegree, PsiResource, SeriesKey};
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
@@ -31,6 +29,7 @@ fn doctor(tree: &Tree, gates: &str) -> Result<Vec<Value>> {
     let output = Command::new(binary::koordlet()?)
         .args(["doctor", "-o", "json", "--ebpf=off"])
         .arg(format!("--kubelet-cgroup-root={}", tree.root()))
+        .arg(format!("--cgroup-driver={}", tree.driver().flag()))
         .arg(format!("--feature-gates={gates}"))
         .env("agent_mode", "hostMode")
         .output()?;
@@ -89,7 +88,7 @@ fn c071_the_agent_starts_whatever_the_kernel_lacks_and_says_so_once() -> Result<
         log.lines().filter(|line| line.contains("collector is off") && line.contains(collector)).count()
     };
     let both = || off("cold-memory") == 1 && off("psi") == usize::from(!tree.is_v2());
-    ensure!(kit::until(Duration::from_secs(guest_scale(10, 60)), both), "{}", running.log());
+    ensure!(kit::until(kit::patience(), both), "{}", running.log());
     std::thread::sleep(Duration::from_millis(500));
     ensure!(both() && !running.log().contains("round failed"), "{}", running.log());
     Ok(())
@@ -105,16 +104,7 @@ struct Contended {
 
 impl Contended {
     fn new(tree: &Tree, pod: &str) -> Result<Self> {
-        let entry = PodEntry {
-            pod: Pod::default().into(),
-            uid: "1".into(),
-            kube_qos: KubeQos::Burstable,
-            qos: None,
-            dir: CgroupDir::new(pod)?,
-            containers: Vec::new(),
-            hooks_live: false,
-        };
-        let table = PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true };
+        let table = kit::one_pod(pod, &[] as &[&str])?;
         let (pods, reader) = watch::channel(Arc::new(table));
         let (facts, series) = (Facts::default(), SharedSeries::new(SeriesSettings::default()));
         let layout = Arc::new(Layout::detect(&Roots::host())?);

@@ -2,17 +2,16 @@
 //! CPU time of tasks and context switches.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+
+use std::os::fd::AsRawFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kit::{Agent, Class, Driver, Load, Manifests, NodeManifest, Tree, need, offers};
-use koordlet::api::pod::Pod;
-use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::layout::Layout;
-use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::resource::Controller;
 use koordlet::error_chain::chain;
 use koordlet::host::offers::State;
@@ -24,7 +23,6 @@ use koordlet::node::rounds::Collect as _;
 use koordlet::state::cpi::{Cpi, CpiCounts};
 use koordlet::state::facts::Published;
 use koordlet::state::hub::{Readers, Writers, hub};
-use koordlet::state::pods::{ContainerEntry, ContainerKind, PodEntry, PodTable};
 use koordlet::state::series::key::{CpiResource, SeriesKey};
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
@@ -59,26 +57,7 @@ impl Counted {
 
     /// The pod with these containers. No directory is made.
     fn say(&self, names: &[&str]) -> Result<()> {
-        let container = |name: &&str| -> Result<ContainerEntry> {
-            Ok(ContainerEntry {
-                name: (*name).to_owned(),
-                kind: ContainerKind::App,
-                index: 0,
-                id: Some(id(name)),
-                dir: Some(CgroupDir::new(&self.dir(name))?),
-            })
-        };
-        let entry = PodEntry {
-            pod: Pod::default().into(),
-            uid: "1".into(),
-            kube_qos: KubeQos::Burstable,
-            qos: None,
-            dir: CgroupDir::new(&self.pod)?,
-            containers: names.iter().map(container).collect::<Result<_>>()?,
-            hooks_live: false,
-        };
-        let pods = PodTable { pods: [(Arc::clone(&entry.uid), Arc::new(entry))].into(), synced: true };
-        self.writers.pods.set(Arc::new(pods));
+        self.writers.pods.set(Arc::new(kit::one_pod(&self.pod, names)?));
         Ok(())
     }
 
@@ -119,10 +98,6 @@ impl Counted {
     }
 }
 
-fn id(name: &str) -> String {
-    format!("containerd://{name}")
-}
-
 /// Descriptors that this process has open.
 fn descriptors() -> Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count())
@@ -132,9 +107,13 @@ fn descriptors() -> Result<usize> {
 struct Limited(u64);
 
 impl Limited {
-    fn to(soft: usize) -> Result<Self> {
+    /// So that this many more can be had. The limit is about their numbers, among which others may have left gaps.
+    fn leaving(free: usize) -> Result<Self> {
+        let probes: Vec<File> =
+            (0..=free).map(|_| File::open("/dev/null")).collect::<std::io::Result<_>>()?;
+        let first_refused = probes.last().context("no descriptor")?.as_raw_fd();
         let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-        setrlimit(Resource::RLIMIT_NOFILE, u64::try_from(soft)?, hard)?;
+        setrlimit(Resource::RLIMIT_NOFILE, u64::try_from(first_refused)?, hard)?;
         Ok(Self(before))
     }
 }
@@ -206,11 +185,11 @@ fn containers_beyond_the_limit_of_descriptors_are_counted_in_batches() -> Result
     let mut collector = counted.collector(SOFTWARE, Duration::ZERO)?;
     let each = 2 * online_cpus(&Roots::host())?.len();
     let open = descriptors()?;
-    let few = Limited::to(open + 2 * 3 * each)?;
+    let few = Limited::leaving(2 * 3 * each)?;
     let figures = counted.round(&mut collector);
     drop(few);
     ensure!(figures?.into_keys().eq(names), "some were left out");
-    let none = Limited::to(open)?;
+    let none = Limited::leaving(0)?;
     let refused = counted.round(&mut collector);
     drop(none);
     let text = format!("{:#}", refused.err().context("counted without descriptors")?);

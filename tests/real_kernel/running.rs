@@ -100,7 +100,7 @@ pub(crate) fn event_dir(event: &CgroupEvent) -> Option<&CgroupDir> {
 /// Takes events until `enough` of them are there, or none came for a generous while.
 pub(crate) fn collect(sensors: &mut Sensors, enough: usize) -> Vec<CgroupEvent> {
     let mut events = Vec::new();
-    kit::until(std::time::Duration::from_secs(20), || {
+    kit::until(kit::patience(), || {
         while let Ok(event) = sensors.events.try_recv() {
             events.push(event);
         }

@@ -8,6 +8,7 @@ use crate::state::pods::PodTable;
 use crate::state::series::key::SeriesKey;
 use crate::state::series::settings::SeriesSettings;
 use crate::state::series::shared::SharedSeries;
+use crate::sys::trim_heap;
 use crate::units::Nanos;
 
 /// Series with the paces and bounds of the flags.
@@ -24,18 +25,29 @@ pub(super) fn new_series(collect: &CollectSettings) -> SharedSeries {
     })
 }
 
+/// So many series that go at once are those of many pods, which leave holes all over the heap.
+const MANY: usize = 64;
+
 /// Drops series without a sample in their window at `now`, and those of what is gone. Before a source of pods has
-/// delivered, nothing is known to be gone.
+/// delivered, nothing is known to be gone. Where many go, the memory that they and their pods took goes back to the
+/// kernel.
 pub(super) fn tidy<'a>(
     series: &SharedSeries,
     pods: &PodTable,
     host_apps: impl Iterator<Item = &'a str>,
     now: Nanos,
 ) {
+    let before = series.stats().series;
     series.expire(now);
-    if !pods.synced {
-        return;
+    if pods.synced {
+        retire(series, pods, host_apps);
     }
+    if before.saturating_sub(series.stats().series) >= MANY {
+        trim_heap();
+    }
+}
+
+fn retire<'a>(series: &SharedSeries, pods: &PodTable, host_apps: impl Iterator<Item = &'a str>) {
     let containers: HashSet<&str> = pods
         .pods
         .values()

@@ -87,25 +87,14 @@ fn samples(round: &BeResources) -> impl Iterator<Item = (SeriesKey, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
+    use super::super::testing::{FolderHost, dir};
     use super::*;
-    use crate::cgroup::layout::Layout;
-    use crate::cgroup::path::CgroupDir;
     use crate::state::hub::hub;
     use crate::state::series::settings::SeriesSettings;
     use crate::state::usage::CpuReading;
     use crate::units::Nanos;
 
     const S: u64 = 1_000_000_000;
-
-    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
-    fn put(root: &Path, file: &str, text: &str) {
-        let path = root.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
 
     fn sample(at: u64, total: u64) -> Usage {
         let reading = CpuReading { total: Nanos(total), identity: Some(1), born: None };
@@ -114,12 +103,11 @@ mod tests {
 
     #[test]
     fn figures_are_published_and_kept_and_one_that_cannot_be_read_leaves_the_others() {
-        let root = tempfile::tempdir().unwrap();
-        put(root.path(), "cpu/kubepods/besteffort/cpu.cfs_quota_us", "150000\n");
-        put(root.path(), "cpu/kubepods/besteffort/cpu.cfs_period_us", "100000\n");
-        put(root.path(), "cpuset/kubepods/besteffort/cpuset.cpus", "0-3\n");
-        let layout = Arc::new(Layout::of_folder(root.path()).unwrap());
-        let files = BeFiles::new(layout, &CgroupDir::new("kubepods/besteffort").unwrap());
+        let host = FolderHost::new(&[]);
+        host.put("cgroup/cpu/kubepods/besteffort/cpu.cfs_quota_us", "150000\n");
+        host.put("cgroup/cpu/kubepods/besteffort/cpu.cfs_period_us", "100000\n");
+        host.put("cgroup/cpuset/kubepods/besteffort/cpuset.cpus", "0-3\n");
+        let files = BeFiles::new(host.layout(), &dir("kubepods/besteffort"));
         let (writers, readers) = hub();
         let published = Published::default();
         let series = SharedSeries::new(SeriesSettings::default());
@@ -131,7 +119,7 @@ mod tests {
             BeResources { at, real_limit: Some(MilliCpu(1500)), request: None, usage: Some(MilliCpu(0)) };
         assert_eq!(*published.get().unwrap(), first);
         writers.pods.set(Arc::new(PodTable { synced: true, ..PodTable::default() }));
-        put(root.path(), "cpu/kubepods/besteffort/cpu.cfs_quota_us", "much\n");
+        host.put("cgroup/cpu/kubepods/besteffort/cpu.cfs_quota_us", "much\n");
         let error = round.follow(&sample(2 * S, 5 + S / 2)).unwrap_err();
         assert!(error.to_string().contains("CfsQuota"), "{error}");
         let at = Nanos(2 * S);

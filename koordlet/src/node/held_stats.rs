@@ -133,34 +133,28 @@ impl StatReader {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
+    use super::super::testing::{FolderHost, dir};
     use super::*;
     use crate::units::Bytes;
 
     struct Host {
-        root: tempfile::TempDir,
+        folder: FolderHost,
         reader: StatReader,
     }
 
     impl Host {
         fn with_limit(most_held: usize) -> Self {
-            let root = tempfile::tempdir().unwrap();
-            fs::create_dir_all(root.path().join("memory")).unwrap();
-            let layout = Arc::new(Layout::of_folder(root.path()).unwrap());
-            Self { root, reader: StatReader::with_limit(layout, most_held) }
+            let folder = FolderHost::new(&["memory"]);
+            let reader = StatReader::with_limit(folder.layout(), most_held);
+            Self { folder, reader }
         }
 
-        #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
         fn put(&self, dir: &str, text: &str) {
-            let dir = self.root.path().join("memory").join(dir);
-            fs::create_dir_all(&dir).unwrap();
-            fs::write(dir.join("memory.usage_in_bytes"), text).unwrap();
+            self.folder.put(&format!("cgroup/memory/{dir}/memory.usage_in_bytes"), text);
         }
 
-        fn read(&mut self, slot: &mut HeldStat, dir: &str) -> Result<Option<Bytes>, GroupFileError> {
-            let dir = CgroupDir::new(dir).unwrap();
-            self.reader.read(slot, &dir, Resource::MemoryUsage, Layout::parse_memory_usage)
+        fn read(&mut self, slot: &mut HeldStat, path: &str) -> Result<Option<Bytes>, GroupFileError> {
+            self.reader.read(slot, &dir(path), Resource::MemoryUsage, Layout::parse_memory_usage)
         }
     }
 

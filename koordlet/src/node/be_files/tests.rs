@@ -1,13 +1,12 @@
 //! Limits of best effort on a folder of files in the shape of cgroup v1.
 
-use std::fs;
-
+use super::super::testing::{FolderHost, dir};
 use super::*;
 
 const BE: &str = "kubepods/besteffort";
 
 struct Host {
-    root: tempfile::TempDir,
+    folder: FolderHost,
     files: BeFiles,
     tree: Arc<CgroupTree>,
 }
@@ -15,24 +14,17 @@ struct Host {
 impl Host {
     /// A best-effort directory with eight CPUs and without a quota.
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        for controller in ["cpu", "cpuset"] {
-            fs::create_dir_all(root.path().join(controller)).unwrap();
-        }
-        let layout = Arc::new(Layout::of_folder(root.path()).unwrap());
-        let files = BeFiles::new(layout, &dir(BE));
-        let mut host = Self { root, files, tree: Arc::default() };
+        let folder = FolderHost::new(&["cpu", "cpuset"]);
+        let files = BeFiles::new(folder.layout(), &dir(BE));
+        let mut host = Self { folder, files, tree: Arc::default() };
         host.quota("-1\n", "100000\n");
         host.cpus(BE, "0-7\n");
         host.exists(BE, DirKind::QosClass);
         host
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
-    fn put(&self, path: &str, text: &str) {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+    fn put(&self, file: &str, text: &str) {
+        self.folder.put(&format!("cgroup/{file}"), text);
     }
 
     fn quota(&self, quota: &str, period: &str) {
@@ -57,10 +49,6 @@ impl Host {
     fn limit(&mut self) -> Option<i64> {
         self.files.real_limit(&self.tree).unwrap().map(|limit| limit.0)
     }
-}
-
-fn dir(path: &str) -> CgroupDir {
-    CgroupDir::new(path).unwrap()
 }
 
 fn container(name: &str) -> String {
@@ -103,7 +91,7 @@ fn only_directories_two_levels_down_count() {
 fn without_a_best_effort_directory_there_is_no_limit_and_no_error() {
     let mut host = Host::new();
     for controller in ["cpu", "cpuset"] {
-        fs::remove_dir_all(host.root.path().join(controller).join(BE)).unwrap();
+        host.folder.remove(&format!("cgroup/{controller}/{BE}"));
         assert_eq!(host.limit(), None, "{controller}");
     }
     host.quota("-1\n", "100000\n");
@@ -117,7 +105,7 @@ fn c27_a_container_that_vanished_does_not_void_the_round() {
     host.container("a", "0-3\n");
     host.exists(&container("gone"), DirKind::Container);
     assert_eq!(host.limit(), Some(4000));
-    fs::remove_dir_all(host.root.path().join("cpuset").join(container("a"))).unwrap();
+    host.folder.remove(&format!("cgroup/cpuset/{}", container("a")));
     for round in 0..2 {
         assert_eq!(host.limit(), Some(8000), "round {round}");
     }

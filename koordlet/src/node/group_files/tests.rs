@@ -1,5 +1,4 @@
-use std::fs;
-
+use super::super::testing::FolderHost;
 use super::*;
 use crate::host::meminfo::Meminfo;
 use crate::host::numa::{NodeNumaInfo, NumaInfo};
@@ -8,7 +7,7 @@ use crate::state::series::shared::SharedSeries;
 
 /// A v1 host of files.
 struct Host {
-    root: tempfile::TempDir,
+    folder: FolderHost,
     files: GroupFiles,
     facts: Facts,
     usage: Usage,
@@ -21,22 +20,15 @@ const EXAMPLE: MemoryUse = MemoryUse { without_page_cache: Bytes(12_288), with_p
 
 impl Host {
     fn new() -> Self {
-        let root = tempfile::tempdir().unwrap();
-        for controller in ["memory", "cpu"] {
-            fs::create_dir_all(root.path().join(controller)).unwrap();
-        }
-        let layout = Arc::new(Layout::of_folder(root.path()).unwrap());
+        let folder = FolderHost::new(&["memory", "cpu"]);
         let facts = Facts::default();
         let series = SharedSeries::new(SeriesSettings::default());
-        let files = GroupFiles::new(layout, facts.clone(), History::new(series, &facts, false));
-        Self { root, files, facts, usage: Usage::default() }
+        let files = GroupFiles::new(folder.layout(), facts.clone(), History::new(series, &facts, false));
+        Self { folder, files, facts, usage: Usage::default() }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
     fn put(&self, file: &str, text: &str) {
-        let path = self.root.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        self.folder.put(&format!("cgroup/{file}"), text);
     }
 
     fn memory(&self, dir: &str, text: &str) {
@@ -162,7 +154,7 @@ fn c053_c076_a_group_that_has_gone_has_no_figures_and_one_that_comes_back_starts
     assert_eq!(back, GroupStat { memory: Some(EXAMPLE), throttled: None }, "no ratio of two groups");
     // Gone between the sample and the reading.
     for controller in ["memory", "cpu"] {
-        fs::remove_dir_all(host.root.path().join(controller).join("pod")).unwrap();
+        host.folder.remove(&format!("cgroup/{controller}/pod"));
     }
     host.files.members[0].files = Files::default();
     assert_eq!(host.pod(3, 2), GroupStat::default());
@@ -197,7 +189,7 @@ fn c4_pods_numa_memory_is_the_sum_of_their_hierarchical_lines_where_there_are_mo
         host.put(&format!("memory/{name}/memory.numa_stat"), &text);
         host.group(GroupKind::Pod, name, Some(1));
     }
-    let page = Layout::of_folder(host.root.path()).unwrap().page_size();
+    let page = host.folder.layout().page_size();
     let sums = host.round(1).pods_numa_memory.clone().unwrap();
     assert_eq!(sums, [(0, Bytes(7 * page)), (1, Bytes(2 * page))].into());
 }
