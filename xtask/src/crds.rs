@@ -1,7 +1,8 @@
 //! `cargo xtask crds`: writes the definitions of the custom resources. A test fails where one is stale.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -22,7 +23,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<ExitCode> {
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     for (name, text) in files {
         let file = folder.join(&name);
-        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+        let open = File::options().create(true).truncate(true).write(true).open(&file);
+        let written = open.and_then(|mut open| open.write_all(text.as_bytes()));
+        written.with_context(|| format!("writing {}", file.display()))?;
         println!("written: {FOLDER}/{name}");
     }
     Ok(ExitCode::SUCCESS)

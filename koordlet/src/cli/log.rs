@@ -25,12 +25,12 @@ pub(super) fn init(level: Level, output: Output) -> anyhow::Result<()> {
             let log = log.with_ansi(colour).with_target(false);
             log.with_writer(move || Lines::new(io::stderr(), colour))
                 .finish()
-                .with(PerPlace::new())
+                .with(PerPlace::new(level))
                 .try_init()
         }
         Output::Json => {
             let log = log.with_ansi(false).event_format(JsonLines).with_writer(io::stderr);
-            log.finish().with(PerPlace::new()).try_init()
+            log.finish().with(PerPlace::new(level)).try_init()
         }
     };
     set.map_err(|error| anyhow::anyhow!("the log cannot be set up: {error}"))

@@ -19,23 +19,31 @@ const WINDOW: Duration = Duration::from_mins(1);
 /// Longest text of one line, in bytes.
 const MAX_TEXT: usize = 4096;
 
+/// Crates whose lines are for debugging: they say at each try what this agent says once while it lasts.
+const TALKATIVE: [&str; 2] = ["kube_client", "kube_runtime"];
+
 /// Leaves out what a place in the code says too often. Whoever asks for debug lines gets all of these.
 #[derive(Debug)]
 pub(super) struct PerPlace {
+    /// What the log shows.
+    level: Level,
     places: Mutex<HashMap<Identifier, Window>>,
     start: Instant,
 }
 
 impl PerPlace {
     /// Nothing was said yet.
-    pub(super) fn new() -> Self {
-        Self { places: Mutex::default(), start: Instant::now() }
+    pub(super) fn new(level: Level) -> Self {
+        Self { level, places: Mutex::default(), start: Instant::now() }
     }
 }
 
 impl<S: Subscriber> Layer<S> for PerPlace {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let meta = event.metadata();
+        if self.level < Level::DEBUG && TALKATIVE.iter().any(|name| meta.target().starts_with(name)) {
+            return false;
+        }
         if *meta.level() > Level::INFO {
             return true;
         }
@@ -168,16 +176,21 @@ mod tests {
         }
         let out = Out::default();
         let make = out.clone();
-        let log = tracing_subscriber::fmt().with_writer(move || make.clone()).finish().with(PerPlace::new());
+        let log = tracing_subscriber::fmt()
+            .with_writer(move || make.clone())
+            .finish()
+            .with(PerPlace::new(Level::INFO));
         tracing::subscriber::with_default(log, || {
             for number in 0..10 * MAX_LINES {
                 tracing::warn!(number, "noise");
             }
             tracing::warn!("signal");
+            tracing::error!(target: "kube_client::client::builder", "failed again");
         });
         let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("noise").count(), MAX_LINES as usize);
         assert_eq!(text.matches("signal").count(), 1);
+        assert!(!text.contains("failed again"), "told by us, once");
     }
 
     #[test]

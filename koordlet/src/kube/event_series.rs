@@ -65,6 +65,15 @@ pub(super) enum Send {
     Count { happening: Happening, number: u64, count: u32 },
 }
 
+impl Send {
+    /// What happened.
+    pub(super) fn happening(&self) -> &Happening {
+        match self {
+            Self::Create { happening, .. } | Self::Count { happening, .. } => happening,
+        }
+    }
+}
+
 /// What an offer came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Offer {

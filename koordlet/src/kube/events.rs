@@ -1,7 +1,7 @@
-//! Kubernetes events: what an administrator sees in `kubectl describe`. Recording one never waits; a task of its own
-//! sends what `event_series` finds worth a request.
+//! Kubernetes events: what an administrator sees in `kubectl describe`. Recording one never waits, and equal ones are
+//! counted at once; a task of its own sends what `event_series` finds worth a request.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use super::stats::ApiStats;
 use super::trouble::Trouble;
 use crate::error_chain::chain;
 
-/// Events that may wait.
+/// Requests that may wait.
 const QUEUE: usize = 64;
 /// How often counts are looked at.
 const LOOK: Duration = Duration::from_secs(15);
@@ -31,15 +31,37 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Records events. Clone freely.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
-    queue: mpsc::Sender<Happening>,
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Send>,
+}
+
+/// The events of late, for those who record and for the task that sends.
+#[derive(Debug)]
+struct Shared {
+    series: Mutex<EventSeries>,
+    start: Instant,
     stats: Arc<ApiStats>,
 }
 
+impl Shared {
+    fn series(&self) -> MutexGuard<'_, EventSeries> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl EventRecorder {
-    /// Notes that something happened. With too many waiting it is counted as dropped.
-    pub fn record(&self, happening: Happening) {
-        if self.queue.try_send(happening).is_err() {
-            self.stats.dropped_event();
+    /// Notes that something happened. What is too much is counted as dropped.
+    pub fn record(&self, mut happening: Happening) {
+        happening.note.truncate(happening.note.floor_char_boundary(MAX_NOTE));
+        let offer = self.shared.series().offer(happening, self.shared.start.elapsed());
+        let send = match offer {
+            Offer::Send(send) => send,
+            Offer::Counted => return,
+            Offer::Dropped => return self.shared.stats.dropped_event(),
+        };
+        if let Err(full) = self.queue.try_send(send) {
+            self.shared.series().lost(full.into_inner().happening());
+            self.shared.stats.dropped_event();
         }
     }
 }
@@ -48,10 +70,8 @@ impl EventRecorder {
 pub(super) struct EventSender {
     client: Client,
     node: String,
-    queue: mpsc::Receiver<Happening>,
-    series: EventSeries,
-    start: Instant,
-    stats: Arc<ApiStats>,
+    queue: mpsc::Receiver<Send>,
+    shared: Arc<Shared>,
     trouble: Trouble,
 }
 
@@ -59,16 +79,19 @@ pub(super) struct EventSender {
 pub(super) fn recorder(client: Client, node: &str, stats: &Arc<ApiStats>) -> (EventRecorder, EventSender) {
     let (queue, receiver) = mpsc::channel(QUEUE);
     let first = u64::try_from(Timestamp::now().as_nanosecond()).unwrap_or_default();
+    let shared = Arc::new(Shared {
+        series: Mutex::new(EventSeries::new(first, Duration::ZERO)),
+        start: Instant::now(),
+        stats: Arc::clone(stats),
+    });
     let sender = EventSender {
         client,
         node: node.to_owned(),
         queue: receiver,
-        series: EventSeries::new(first, Duration::ZERO),
-        start: Instant::now(),
-        stats: Arc::clone(stats),
+        shared: Arc::clone(&shared),
         trouble: Trouble::new(Kind::Event, "record", Arc::clone(stats)),
     };
-    (EventRecorder { queue, stats: Arc::clone(stats) }, sender)
+    (EventRecorder { shared, queue }, sender)
 }
 
 impl EventSender {
@@ -78,25 +101,17 @@ impl EventSender {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                happening = self.queue.recv() => match happening {
-                    Some(happening) => self.take(happening).await,
+                send = self.queue.recv() => match send {
+                    Some(send) => self.send(send).await,
                     None => return,
                 },
                 _ = look.tick() => {
-                    for send in self.series.due(self.start.elapsed()) {
+                    let due = self.shared.series().due(self.shared.start.elapsed());
+                    for send in due {
                         self.send(send).await;
                     }
                 }
             }
-        }
-    }
-
-    async fn take(&mut self, mut happening: Happening) {
-        happening.note.truncate(happening.note.floor_char_boundary(MAX_NOTE));
-        match self.series.offer(happening, self.start.elapsed()) {
-            Offer::Send(send) => self.send(send).await,
-            Offer::Counted => {}
-            Offer::Dropped => self.stats.dropped_event(),
         }
     }
 
@@ -121,11 +136,11 @@ impl EventSender {
             Ok(()) => self.trouble.works(),
             Err(error) => {
                 // Also a count of what the server has let go after its hour: the next one is a new event.
-                self.series.lost(&happening);
+                self.shared.series().lost(&happening);
                 let reason = Reason::of(&error);
                 if reason != Reason::NotFound {
-                    self.stats.dropped_event();
-                    self.trouble.failed(reason, chain(&error), "the log has them all the same");
+                    self.shared.stats.dropped_event();
+                    self.trouble.failed(reason, &chain(&error), "the log has them all the same");
                 }
             }
         }

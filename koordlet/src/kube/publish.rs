@@ -110,7 +110,7 @@ impl NodeMetricWriter {
             Ok(_) => self.trouble.works(),
             Err(error) => {
                 self.held = None;
-                self.trouble.failed(reason(error), chain(error), "the next report tries again");
+                self.trouble.failed(reason(error), &chain(error), "the next report tries again");
             }
         }
         outcome
@@ -208,7 +208,7 @@ impl TopologyWriter {
             Ok(_) => self.trouble.works(),
             // Whoever computed the change does it again from what the watch brings.
             Err(PublishError::Conflict) => {}
-            Err(error) => self.trouble.failed(reason(error), chain(error), "the next round tries again"),
+            Err(error) => self.trouble.failed(reason(error), &chain(error), "the next round tries again"),
         }
         outcome
     }

@@ -103,7 +103,7 @@ pub(crate) fn object(name: &str, version: u32) -> Value {
 }
 
 /// A list.
-pub(crate) fn list(version: u32, items: Vec<Value>) -> Answer {
+pub(crate) fn list(version: u32, items: &[Value]) -> Answer {
     let list = json!({"kind": "XList", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()},
                       "items": items});
     Answer::Json(200, list)

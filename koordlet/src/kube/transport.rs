@@ -199,38 +199,4 @@ impl WatchPace {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_watch_that_ends_early_waits_longer_each_time_and_one_that_served_its_time_not_at_all() {
-        let mut pace = WatchPace::default();
-        let mut now = Duration::ZERO;
-        let mut next = |lives: u64| {
-            let wait = pace.wait(now, 1.0);
-            now += wait;
-            pace.started = Some(now);
-            now += Duration::from_secs(lives);
-            wait.as_secs()
-        };
-        let waits: Vec<_> = [1, 1, 1, 1, 60, 300, 1].map(&mut next).into();
-        // Each wait follows from how long the watch before it lived.
-        assert_eq!(waits, [0, 3, 6, 8, 8, 3, 0]);
-    }
-
-    #[test]
-    fn a_request_is_copied_whole() {
-        let mut request =
-            Request::patch("/api/v1/nodes/n").header("x", "y").body(Body::from(vec![1, 2])).unwrap();
-        request.extensions_mut().insert("patch");
-        let copy = copy(&request).unwrap();
-        assert_eq!(
-            (copy.method(), copy.uri(), copy.headers()),
-            (request.method(), request.uri(), request.headers())
-        );
-        assert_eq!(copy.extensions().get(), Some(&"patch"));
-    }
-}
-
-#[cfg(test)]
-mod socket_tests;
+mod tests;

@@ -26,7 +26,7 @@ impl Trouble {
     }
 
     /// It failed. Told when it starts to, and when the reason becomes another one.
-    pub(super) fn failed(&mut self, reason: Reason, error: String, means: &'static str) {
+    pub(super) fn failed(&mut self, reason: Reason, error: &str, means: &'static str) {
         let since = self.now.map_or_else(Instant::now, |(_, since)| since);
         if self.now.is_none_or(|(told, _)| told != reason) {
             tracing::warn!(object = self.kind.plural(), error, "cannot {}; {means}", self.what);

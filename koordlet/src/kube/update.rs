@@ -144,20 +144,20 @@ async fn news<T: Clone>(reader: &mut Reader<T>) -> T {
 mod tests {
     use super::*;
 
-    fn config(text: &str) -> Option<Arc<BTreeMap<String, String>>> {
-        Some(Arc::new(BTreeMap::from([("key".to_owned(), text.to_owned())])))
+    fn config(text: &str) -> Arc<BTreeMap<String, String>> {
+        Arc::new(BTreeMap::from([("key".to_owned(), text.to_owned())]))
     }
 
     #[tokio::test]
     async fn the_newest_of_each_kind_wins_and_none_is_lost() {
         let (slots, mut updates) = channel();
         for n in 0..1000 {
-            slots.slo_config.set(config(&n.to_string()));
+            slots.slo_config.set(Some(config(&n.to_string())));
         }
         slots.node_slo.set(None);
         assert_eq!(updates.next().await, KubeUpdate::NodeSlo(None));
-        assert_eq!(updates.next().await, KubeUpdate::SloConfig(config("999")));
-        assert!(!slots.slo_config.set(config("999")), "equal values are no news");
+        assert_eq!(updates.next().await, KubeUpdate::SloConfig(Some(config("999"))));
+        assert!(!slots.slo_config.set(Some(config("999"))), "equal values are no news");
         assert!(slots.slo_config.set(None));
         assert_eq!(updates.next().await, KubeUpdate::SloConfig(None));
     }

@@ -179,7 +179,7 @@ impl<D: Deliver> FollowState<D> {
             Ok(()) => self.unusable.works(),
             Err(error) => {
                 self.following.stats.error(self.following.kind, Reason::Decode);
-                self.unusable.failed(Reason::Decode, error, "the last good one stays");
+                self.unusable.failed(Reason::Decode, &error, "the last good one stays");
             }
         }
     }
@@ -203,7 +203,7 @@ impl<D: Deliver> FollowState<D> {
                     return Next::Anew;
                 }
                 Err(error) => {
-                    self.failed(Reason::of(&error), chain(&error)).await;
+                    self.failed(Reason::of(&error), &chain(&error)).await;
                     return Next::Anew;
                 }
             }
@@ -219,13 +219,13 @@ impl<D: Deliver> FollowState<D> {
             // What came as an answer of its own was counted on its way.
             self.following.stats.error(self.following.kind, reason);
         }
-        self.failed(reason, chain(error)).await;
+        self.failed(reason, &chain(error)).await;
         // kube's watcher would ask for the same version again if the watch itself was answered with 410.
         let start = matches!(error, watcher::Error::WatchStartFailed(_));
         if start && matches!(reason, Reason::Gone | Reason::NotFound) { Next::Anew } else { Next::Go }
     }
 
-    async fn failed(&mut self, reason: Reason, error: String) {
+    async fn failed(&mut self, reason: Reason, error: &str) {
         if reason != Reason::NotFound {
             // A watch that breaks off is everyday business, and so is a version that is too old.
             if reason != Reason::Gone {

@@ -11,7 +11,6 @@ const FOOT: &[&str] = &["api", "cgroup", "cpuset", "error_chain", "host", "sys",
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ebpf", &["config", "node", "state"]),
     ("node", &["ebpf", "state"]),
-    ("kube", &["config", "ebpf", "state"]),
     ("manifests", &["state"]),
     ("kube", &["config", "ebpf", "state"]),
     ("state", &["ebpf", "manifests"]),

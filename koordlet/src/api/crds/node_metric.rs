@@ -70,7 +70,6 @@ pub struct AggregatePolicy {
 /// What counts as used memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::enum_variant_names, reason = "the API's names")]
 pub enum MemoryPolicy {
     /// All but page cache.
     UsageWithoutPageCache,

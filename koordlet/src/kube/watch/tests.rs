@@ -51,7 +51,7 @@ impl Followed {
     async fn versions(&mut self, n: usize) -> Vec<String> {
         let mut versions = Vec::new();
         for _ in 0..n {
-            let seen = timeout(Duration::from_secs(60), self.seen.recv()).await.expect("a delivery").unwrap();
+            let seen = timeout(Duration::from_mins(1), self.seen.recv()).await.expect("a delivery").unwrap();
             versions.push(seen.unwrap_or_else(|| "-".to_owned()));
         }
         versions
@@ -68,18 +68,18 @@ impl Followed {
     }
 }
 
-fn change(what: &str, object: Value) -> Value {
+fn change(what: &str, object: &Value) -> Value {
     json!({"type": what, "object": object})
 }
 
 #[tokio::test]
 async fn a_watch_that_ends_goes_on_from_the_last_bookmark() {
     let bookmark =
-        change("BOOKMARK", json!({"kind": "X", "apiVersion": "v1", "metadata": {"resourceVersion": "8"}}));
+        change("BOOKMARK", &json!({"kind": "X", "apiVersion": "v1", "metadata": {"resourceVersion": "8"}}));
     let mut followed = follow(vec![
-        list(5, vec![object("n1", 3)]),
-        Answer::Ends(vec![change("MODIFIED", object("n1", 6)), bookmark]),
-        Answer::Silent(vec![change("DELETED", object("n1", 9)), change("ADDED", object("n1", 10))]),
+        list(5, &[object("n1", 3)]),
+        Answer::Ends(vec![change("MODIFIED", &object("n1", 6)), bookmark]),
+        Answer::Silent(vec![change("DELETED", &object("n1", 9)), change("ADDED", &object("n1", 10))]),
     ]);
     assert_eq!(followed.versions(4).await, ["3", "6", "-", "10"]);
     assert_eq!(followed.asked(3).await, ["list", "watch from 5", "watch from 8"]);
@@ -88,14 +88,14 @@ async fn a_watch_that_ends_goes_on_from_the_last_bookmark() {
 
 #[tokio::test]
 async fn c139_after_410_it_lists_anew_and_keeps_nothing_that_was_deleted() {
-    let gone = change("ERROR", status(410));
+    let gone = change("ERROR", &status(410));
     for watch in [Answer::Silent(vec![gone]), refusal(410)] {
         let mut followed = follow(vec![
-            list(5, vec![object("n1", 3)]),
+            list(5, &[object("n1", 3)]),
             watch,
-            list(20, vec![]),
+            list(20, &[]),
             refusal(404),
-            Answer::Silent(vec![change("ADDED", object("n1", 21))]),
+            Answer::Silent(vec![change("ADDED", &object("n1", 21))]),
         ]);
         assert_eq!(followed.versions(3).await, ["3", "-", "21"]);
         assert_eq!(followed.asked(5).await, ["list", "watch from 5", "list", "get", "watch from 20"]);
@@ -105,11 +105,11 @@ async fn c139_after_410_it_lists_anew_and_keeps_nothing_that_was_deleted() {
 #[tokio::test]
 async fn c144_an_empty_list_is_believed_only_after_the_object_was_asked_for() {
     let mut followed = follow(vec![
-        list(9, vec![object("n1", 9)]),
+        list(9, &[object("n1", 9)]),
         refusal(410),
-        list(5, vec![]),
+        list(5, &[]),
         Answer::Json(200, object("n1", 9)),
-        list(11, vec![object("n1", 11)]),
+        list(11, &[object("n1", 11)]),
     ]);
     assert_eq!(followed.versions(3).await, ["9", "9", "11"]);
     assert_eq!(followed.asked(6).await, ["list", "watch from 9", "list", "get", "list", "watch from 11"]);
@@ -119,9 +119,9 @@ async fn c144_an_empty_list_is_believed_only_after_the_object_was_asked_for() {
 #[tokio::test]
 async fn c141_a_silent_connection_is_left() {
     let mut followed = follow(vec![
-        list(5, vec![object("n1", 3)]),
+        list(5, &[object("n1", 3)]),
         Answer::Silent(vec![]),
-        Answer::Silent(vec![change("MODIFIED", object("n1", 6))]),
+        Answer::Silent(vec![change("MODIFIED", &object("n1", 6))]),
     ]);
     assert_eq!(followed.versions(2).await, ["3", "6"]);
 }
@@ -129,7 +129,7 @@ async fn c141_a_silent_connection_is_left() {
 #[tokio::test]
 async fn a_kind_that_is_not_installed_is_absent_at_once_and_there_when_it_is() {
     let mut followed =
-        follow(vec![refusal(404), refusal(404), list(5, vec![object("n1", 3)]), Answer::Silent(vec![])]);
+        follow(vec![refusal(404), refusal(404), list(5, &[object("n1", 3)]), Answer::Silent(vec![])]);
     assert_eq!(followed.versions(2).await, ["-", "3"]);
     assert_eq!(
         followed.stats.errors(Kind::NodeSlo, Reason::NotFound),
@@ -142,10 +142,10 @@ async fn a_kind_that_is_not_installed_is_absent_at_once_and_there_when_it_is() {
 #[tokio::test]
 async fn a_server_that_says_for_a_moment_that_it_knows_no_such_kind_takes_nothing_away() {
     let mut followed = follow(vec![
-        list(5, vec![object("n1", 3)]),
+        list(5, &[object("n1", 3)]),
         refusal(404),
         refusal(404),
-        list(7, vec![object("n1", 7)]),
+        list(7, &[object("n1", 7)]),
         Answer::Silent(vec![]),
     ]);
     assert_eq!(followed.versions(2).await, ["3", "7"]);
@@ -153,7 +153,7 @@ async fn a_server_that_says_for_a_moment_that_it_knows_no_such_kind_takes_nothin
 
 #[tokio::test]
 async fn what_was_seen_stays_while_the_server_fails_and_the_trouble_can_be_read() {
-    let mut followed = follow(vec![list(5, vec![object("n1", 3)]), refusal(500), refusal(403)]);
+    let mut followed = follow(vec![list(5, &[object("n1", 3)]), refusal(500), refusal(403)]);
     assert_eq!(followed.versions(1).await, ["3"]);
     // The fourth request is never answered.
     followed.asked(4).await;
@@ -166,9 +166,12 @@ async fn what_was_seen_stays_while_the_server_fails_and_the_trouble_can_be_read(
 async fn other_objects_are_ignored_and_an_unusable_one_is_reported() {
     let mut bad = object("n1", 7);
     bad["spec"] = json!({"bad": true});
-    let events =
-        vec![change("ADDED", object("n2", 6)), change("MODIFIED", bad), change("DELETED", object("n2", 8))];
-    let mut followed = follow(vec![list(5, vec![object("n0", 1), object("n1", 3)]), Answer::Silent(events)]);
+    let events = vec![
+        change("ADDED", &object("n2", 6)),
+        change("MODIFIED", &bad),
+        change("DELETED", &object("n2", 8)),
+    ];
+    let mut followed = follow(vec![list(5, &[object("n0", 1), object("n1", 3)]), Answer::Silent(events)]);
     assert_eq!(followed.versions(2).await, ["3", "7"]);
     while followed.stats.trouble(Kind::NodeSlo).is_none() {
         sleep(Duration::from_millis(1)).await;

@@ -1,5 +1,3 @@
-//! The way of a request, over a real socket to a server that knows one token.
-
 use std::path::Path;
 
 use kube::Api;
@@ -106,4 +104,33 @@ async fn a_server_that_is_away_is_a_failed_connection() {
     let api = api(dir.path(), "127.0.0.1:1", &stats).await;
     let error = api.get("n1").await.unwrap_err();
     assert_eq!(Reason::of(&error), Reason::Connection, "{error}");
+}
+
+#[test]
+fn a_watch_that_ends_early_waits_longer_each_time_and_one_that_served_its_time_not_at_all() {
+    let mut pace = WatchPace::default();
+    let mut now = Duration::ZERO;
+    let mut next = |lives: u64| {
+        let wait = pace.wait(now, 1.0);
+        now += wait;
+        pace.started = Some(now);
+        now += Duration::from_secs(lives);
+        wait.as_secs()
+    };
+    let waits: Vec<_> = [1, 1, 1, 1, 60, 300, 1].map(&mut next).into();
+    // Each wait follows from how long the watch before it lived.
+    assert_eq!(waits, [0, 3, 6, 8, 8, 3, 0]);
+}
+
+#[test]
+fn a_request_is_copied_whole() {
+    let mut request =
+        Request::patch("/api/v1/nodes/n").header("x", "y").body(Body::from(vec![1, 2])).unwrap();
+    request.extensions_mut().insert("patch");
+    let copy = copy(&request).unwrap();
+    assert_eq!(
+        (copy.method(), copy.uri(), copy.headers()),
+        (request.method(), request.uri(), request.headers())
+    );
+    assert_eq!(copy.extensions().get(), Some(&"patch"));
 }
