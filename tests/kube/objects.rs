@@ -35,14 +35,15 @@ async fn objects_come_and_writes_go_with_the_rights_that_are_shipped() -> Result
     Ok(())
 }
 
-fn slo(update: KubeUpdate) -> Option<Option<Value>> {
+/// The burst strategy of a NodeSLO; `null` where there is no NodeSLO.
+fn slo(update: KubeUpdate) -> Option<Value> {
     let KubeUpdate::NodeSlo(slo) = update else { return None };
-    Some(slo.map(|slo| slo.spec.cpu_burst_strategy.clone().unwrap_or_default()))
+    Some(slo.and_then(|slo| slo.spec.cpu_burst_strategy.clone()).unwrap_or_default())
 }
 
 async fn policy_comes_and_goes(scene: &Scene, updates: &mut KubeUpdates) -> Result<()> {
     let seen = wait_for(updates, "answer that there is no NodeSLO", slo).await?;
-    assert_eq!(seen, None, "absent, and told so");
+    assert_eq!(seen, Value::Null, "absent, and told so");
     let burst = |policy: &str| json!({"policy": policy});
     let object = json!({"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeSLO", "metadata": {"name": NODE},
                         "spec": {"cpuBurstStrategy": burst("auto")}});
@@ -50,12 +51,12 @@ async fn policy_comes_and_goes(scene: &Scene, updates: &mut KubeUpdates) -> Resu
     other["metadata"]["name"] = "node-2".into();
     scene.create(SLOS, &other).await?;
     scene.create(SLOS, &object).await?;
-    assert_eq!(wait_for(updates, "NodeSLO", slo).await?, Some(burst("auto")));
+    assert_eq!(wait_for(updates, "NodeSLO", slo).await?, burst("auto"));
     let patch = json!({"spec": {"cpuBurstStrategy": {"policy": "none"}}});
     scene.patch(&format!("{SLOS}/{NODE}"), &patch).await?;
-    assert_eq!(wait_for(updates, "changed NodeSLO", slo).await?, Some(burst("none")));
+    assert_eq!(wait_for(updates, "changed NodeSLO", slo).await?, burst("none"));
     scene.delete(&format!("{SLOS}/{NODE}")).await?;
-    assert_eq!(wait_for(updates, "deletion of the NodeSLO", slo).await?, None);
+    assert_eq!(wait_for(updates, "deletion of the NodeSLO", slo).await?, Value::Null);
     Ok(())
 }
 
@@ -193,7 +194,7 @@ async fn events_go(scene: &Scene, sources: &KubeSources) -> Result<()> {
     }
     let mut notes: Vec<_> =
         events["items"].as_array().unwrap().iter().map(|event| &event["message"]).collect();
-    notes.sort_by_key(|note| note.to_string());
+    notes.sort_by_key(ToString::to_string);
     assert_eq!(notes, ["another", "spec.cpuBurstStrategy.policy: wrong"], "equal ones are one");
     assert_eq!(events["items"][0]["involvedObject"]["kind"], "NodeSLO");
     assert_eq!(sources.stats().requests(Kind::Event, Verb::Create), 2);

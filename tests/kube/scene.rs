@@ -45,7 +45,7 @@ impl Scene {
         let admin = server.admin().await?;
         let scene = Self { server, admin };
         for document in documents(&deploy().join("rbac.yaml"))? {
-            scene.create(&collection(&document)?, &document).await?;
+            scene.create(&collection(&document), &document).await?;
         }
         if definitions {
             scene.install_definitions().await?;
@@ -154,7 +154,7 @@ fn documents(path: &Path) -> Result<Vec<Value>> {
 }
 
 /// Where objects of a document's kind are.
-fn collection(document: &Value) -> Result<String> {
+fn collection(document: &Value) -> String {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let api = match text("/apiVersion") {
         "v1" => "/api/v1".to_owned(),
@@ -164,5 +164,5 @@ fn collection(document: &Value) -> Result<String> {
         "" => String::new(),
         namespace => format!("/namespaces/{namespace}"),
     };
-    Ok(format!("{api}{namespace}/{}s", text("/kind").to_lowercase()))
+    format!("{api}{namespace}/{}s", text("/kind").to_lowercase())
 }
