@@ -46,7 +46,7 @@ use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::sensors::{self, SensorConfig, SensorError};
 use crate::executor::{self, Executor, ExecutorConfig, ExecutorError};
 use crate::host::roots::Roots;
-use crate::kube::KubeError;
+use crate::kube::connection::ConnectError;
 use crate::node::history::History;
 use crate::report::admin::AdminAsk;
 use crate::report::metrics::ages::Ages;
@@ -81,7 +81,7 @@ pub enum AgentError {
     CgroupRoot(#[from] CgroupDirError),
     /// The API server's client.
     #[error("cannot use the API server")]
-    Kube(#[from] KubeError),
+    Kube(#[from] ConnectError),
     /// The manifests' thread.
     #[error("cannot follow {path}")]
     Manifests {

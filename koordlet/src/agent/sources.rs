@@ -13,6 +13,7 @@ use crate::api::node::Node;
 use crate::cgroup::naming::Naming;
 use crate::config::Config;
 use crate::ebpf::events::CgroupEvent;
+use crate::kube::connection::ConnectError;
 use crate::kube::credentials::{CredentialSource, Surroundings};
 use crate::kube::events::EventRecorder;
 use crate::kube::kind::Kind;
@@ -24,7 +25,7 @@ use crate::kube::pod_list::PodListSnapshot;
 use crate::kube::pod_sync::{PodLists, PodSync};
 use crate::kube::pod_trigger::PodTrigger;
 use crate::kube::stats::ApiStats;
-use crate::kube::{KubeError, KubeSources, KubeUpdate, KubeUpdates, Wanted};
+use crate::kube::{KubeSources, KubeUpdate, KubeUpdates, Wanted};
 use crate::manifests::ManifestUpdate;
 use crate::manifests::directory::{ManifestDirectory, Updates};
 use crate::report::metrics::Metrics;
@@ -60,6 +61,7 @@ struct Kubelet {
 struct KubeletEars {
     node: watch::Sender<Option<Arc<NodeEndpoint>>>,
     trigger: PodTrigger,
+    stats: Arc<KubeletStats>,
 }
 
 impl Sources {
@@ -83,8 +85,14 @@ impl Sources {
         let found = CredentialSource::find(config.kube.kubeconfig.as_deref(), &Surroundings::of_process());
         let server = match found {
             Some(source) => Some(Server::start(source, config, naming, metrics).await?),
-            None => {
+            None if manifests.is_some() => {
                 tracing::info!("no credentials of an API server: objects come from manifests alone");
+                None
+            }
+            None => {
+                tracing::warn!(
+                    "neither credentials of an API server nor --manifests-dir: there are no objects"
+                );
                 None
             }
         };
@@ -123,17 +131,15 @@ impl Server {
         config: &Config,
         naming: &Naming,
         metrics: &Metrics,
-    ) -> Result<Self, KubeError> {
-        let mut credentials =
-            source.load().await.map_err(crate::kube::connection::ConnectError::from)?.config;
+    ) -> Result<Self, ConnectError> {
+        let mut credentials = source.load().await?.config;
         if credentials.auth_info.token_file.is_some() {
             // The kubelet's client reads the file itself, each time that it has another token.
             credentials.auth_info.token = None;
         }
         let wanted =
             Wanted { node_metric: config.report.node_metric, topology: config.report.topology.is_some() };
-        let (objects, updates) =
-            KubeSources::start_with(source, &config.kube, &config.node_name, wanted).await?;
+        let (objects, updates) = KubeSources::start(source, &config.kube, &config.node_name, wanted).await?;
         metrics.add_api_server(Arc::clone(objects.stats()));
         let kubelet = Kubelet::start(config, naming, credentials, metrics);
         Ok(Self { objects, updates, kubelet })
@@ -147,11 +153,12 @@ impl Kubelet {
         let (node, known_node) = watch::channel(None);
         let (trigger, triggers) = PodTrigger::channel(naming.clone(), Arc::clone(&stats));
         let is_listed = config.kubelet.interval.is_some();
-        let client = KubeletClient::new(config.kubelet.clone(), known_node, Some(credentials), stats);
+        let client =
+            KubeletClient::new(config.kubelet.clone(), known_node, Some(credentials), Arc::clone(&stats));
         let client = Arc::new(client);
         let pods = PodSync::start(Arc::clone(&client), triggers);
         let config = kubelet_config::follow(client);
-        Self { ears: KubeletEars { node, trigger }, pods, config, is_listed }
+        Self { ears: KubeletEars { node, trigger, stats }, pods, config, is_listed }
     }
 }
 
@@ -229,6 +236,7 @@ impl SourceReader {
         for kind in Kind::ALL {
             troubles.set(kind.plural(), stats.trouble(kind));
         }
+        troubles.set("kubelet", self.ears.as_ref().and_then(|ears| ears.stats.trouble()));
     }
 }
 

@@ -53,6 +53,8 @@ pub struct KubeletStats {
     pub followed_up: AtomicU64,
     /// Pods in answers that could not be read.
     pub refused_pods: AtomicU64,
+    /// What is wrong at present.
+    trouble: Mutex<Option<String>>,
     /// Connections made anew after the kubelet had refused the credentials.
     pub renewed: AtomicU64,
 }
@@ -98,6 +100,16 @@ impl KubeletStats {
     pub fn answers(&self) -> Vec<(&'static str, u16, Times)> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         answers.iter().map(|((path, code), times)| (*path, *code, times.clone())).collect()
+    }
+
+    /// What keeps pods from being known from now on; `None`: nothing.
+    pub fn set_trouble(&self, what: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What keeps pods from being known at present.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// A request failed.

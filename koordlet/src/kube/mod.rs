@@ -40,5 +40,5 @@ mod trouble;
 pub mod update;
 mod watch;
 
-pub use sources::{KubeError, KubeSources, Wanted};
+pub use sources::{KubeSources, Wanted};
 pub use update::{KubeUpdate, KubeUpdates};

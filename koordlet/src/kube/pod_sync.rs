@@ -133,6 +133,7 @@ impl Keeper {
             Err(error) => {
                 self.pace.failed(now, spread());
                 self.said.failed(&error);
+                self.stats.set_trouble(Some(chain(&error)));
                 SyncResult::Failed
             }
         };
@@ -141,6 +142,7 @@ impl Keeper {
 
     fn take(&mut self, list: PodList, now: Instant, sender: &watch::Sender<PodLists>) -> SyncResult {
         self.said.succeeded();
+        self.stats.set_trouble(None);
         self.said.refused(&list);
         self.stats.refused_pods.fetch_add(list.refused_count as u64, Ordering::Relaxed);
         self.pace.succeeded(&list.pods, now, spread());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::connection::ConnectError;
-use super::credentials::{CredentialSource, Surroundings};
+use super::credentials::CredentialSource;
 use super::events::{self, EventRecorder};
 use super::kind::Kind;
 use super::publish::{NodeMetricWriter, TopologyWriter};
@@ -19,20 +19,6 @@ use super::transport;
 use super::update::{KubeUpdates, Slot, Slots, channel};
 use super::watch::{Deliver, Following};
 use crate::config::kube::KubeSettings;
-
-/// Why there is no API server.
-#[derive(Debug, thiserror::Error)]
-pub enum KubeError {
-    /// None of the places holds any.
-    #[error(
-        "no credentials of an API server: set --kubeconfig or KUBECONFIG, run in a pod with a service account, or \
-         give --manifests-dir to do without"
-    )]
-    NoCredentials,
-    /// They cannot be used.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-}
 
 /// Which optional objects are followed. The Node, the NodeSLO and the policy's ConfigMap always are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,39 +39,16 @@ pub struct KubeSources {
 }
 
 impl KubeSources {
-    /// Finds credentials and starts following this node's objects, inside a tokio runtime. `None`, with one line in
-    /// the log, where there are no credentials and `has_manifests` says that another source is there. The server
-    /// need not be up.
+    /// Starts following this node's objects, inside a tokio runtime. The server need not be up.
     ///
     /// # Errors
-    /// No credentials at all, or ones that cannot be used.
+    /// Credentials that cannot be used.
     pub async fn start(
-        settings: &KubeSettings,
-        node_name: &str,
-        wanted: Wanted,
-        has_manifests: bool,
-    ) -> Result<Option<(Self, KubeUpdates)>, KubeError> {
-        let around = Surroundings::of_process();
-        let Some(source) = CredentialSource::find(settings.kubeconfig.as_deref(), &around) else {
-            if has_manifests {
-                tracing::info!("no credentials of an API server: objects come from the manifests alone");
-                return Ok(None);
-            }
-            return Err(KubeError::NoCredentials);
-        };
-        Self::start_with(source, settings, node_name, wanted).await.map(Some)
-    }
-
-    /// As [`KubeSources::start`], with credentials that are known.
-    ///
-    /// # Errors
-    /// They cannot be used.
-    pub async fn start_with(
         source: CredentialSource,
         settings: &KubeSettings,
         node_name: &str,
         wanted: Wanted,
-    ) -> Result<(Self, KubeUpdates), KubeError> {
+    ) -> Result<(Self, KubeUpdates), ConnectError> {
         let stats = Arc::new(ApiStats::default());
         tracing::info!(credentials = %source, node = node_name, "following this node's objects at the API server");
         let client = transport::client(source, settings, &stats).await?;

@@ -62,7 +62,8 @@ fn the_kubelet_is_told_of_directories_and_of_its_node() {
     let naming = Naming::new(CgroupDriver::Cgroupfs, "").unwrap();
     let (trigger, _triggers) = PodTrigger::channel(naming, Arc::clone(&stats));
     let (node, mut endpoint) = watch::channel(None);
-    let reader = SourceReader { ears: Some(KubeletEars { node, trigger }), ..reader() };
+    let reader =
+        SourceReader { ears: Some(KubeletEars { node, trigger, stats: Arc::clone(&stats) }), ..reader() };
     let dir = CgroupDir::new("kubepods/podu1").unwrap();
     reader.cgroup_event(&CgroupEvent::Born { controllers: vec![Controller::Cpu], id: 1, dir });
     assert_eq!(stats.triggers()[0], ("event", 1));
