@@ -51,6 +51,23 @@ pub(super) enum PolicySource<'a> {
     Defaults,
 }
 
+/// What a server said of an object.
+#[derive(Clone, Debug, PartialEq)]
+enum Told<T> {
+    /// It has not answered.
+    Nothing,
+    /// There is none.
+    Absent,
+    /// This is it.
+    Is(T),
+}
+
+impl<T> From<Option<T>> for Told<T> {
+    fn from(answer: Option<T>) -> Self {
+        answer.map_or(Self::Absent, Self::Is)
+    }
+}
+
 /// The last word of each source.
 #[derive(Debug)]
 pub(super) struct Joined {
@@ -58,15 +75,23 @@ pub(super) struct Joined {
     started: Nanos,
     manifests: Option<Objects>,
     node: Option<Arc<Node>>,
-    node_slo: Option<Option<Arc<NodeSlo>>>,
-    config: Option<Option<ConfigData>>,
+    node_slo: Told<Arc<NodeSlo>>,
+    config: Told<ConfigData>,
     pods: Option<Arc<BTreeMap<String, Arc<Pod>>>>,
 }
 
 impl Joined {
     /// Nobody has said anything, as of `now` (`CLOCK_MONOTONIC`).
     pub(super) fn new(present: Present, now: Nanos) -> Self {
-        Self { present, started: now, manifests: None, node: None, node_slo: None, config: None, pods: None }
+        Self {
+            present,
+            started: now,
+            manifests: None,
+            node: None,
+            node_slo: Told::Nothing,
+            config: Told::Nothing,
+            pods: None,
+        }
     }
 
     /// The manifests have other objects.
@@ -80,8 +105,8 @@ impl Joined {
             // A Node that is gone still has its capacity.
             KubeUpdate::Node(None) | KubeUpdate::NodeMetric(_) | KubeUpdate::Topology(_) => return false,
             KubeUpdate::Node(node) => self.node = node,
-            KubeUpdate::NodeSlo(slo) => self.node_slo = Some(slo),
-            KubeUpdate::SloConfig(data) => self.config = Some(data),
+            KubeUpdate::NodeSlo(slo) => self.node_slo = slo.into(),
+            KubeUpdate::SloConfig(data) => self.config = data.into(),
         }
         true
     }
@@ -146,14 +171,14 @@ impl Joined {
             return PolicySource::Stays;
         }
         match (&self.node_slo, &self.config) {
-            (Some(Some(slo)), _) => PolicySource::NodeSlo(slo),
+            (Told::Is(slo), _) => PolicySource::NodeSlo(slo),
             // Which of the ConfigMap's strategies is meant depends on the Node's labels.
-            (Some(None), Some(Some(data))) if self.node().is_some() || self.is_late(now) => {
+            (Told::Absent, Told::Is(data)) if self.node().is_some() || self.is_late(now) => {
                 PolicySource::ConfigMap(data)
             }
-            (Some(None), Some(None)) => PolicySource::Defaults,
+            (Told::Absent, Told::Absent) => PolicySource::Defaults,
             // Perhaps nobody may read it.
-            (Some(None), None) if self.is_late(now) => PolicySource::Defaults,
+            (Told::Absent, Told::Nothing) if self.is_late(now) => PolicySource::Defaults,
             _ => PolicySource::Open,
         }
     }
@@ -168,7 +193,7 @@ impl Joined {
         let Some(objects) = &self.manifests else { return Vec::new() };
         let node =
             objects.node.iter().filter(|_| self.node.is_some()).map(|node| Object::Node(Arc::clone(node)));
-        let slo = objects.node_slo.iter().filter(|_| matches!(self.node_slo, Some(Some(_))));
+        let slo = objects.node_slo.iter().filter(|_| matches!(self.node_slo, Told::Is(_)));
         let slo = slo.map(|located| located.object.clone());
         let listed = |uid: &String| self.pods.as_ref().is_some_and(|pods| pods.contains_key(uid));
         let pods = objects.pods.iter().filter(|(uid, _)| listed(uid));

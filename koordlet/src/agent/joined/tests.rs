@@ -15,9 +15,9 @@ fn manifests(text: &str) -> Objects {
     files.join().0.objects
 }
 
-fn node(zone: &str) -> Option<Arc<Node>> {
+fn node(zone: &str) -> Arc<Node> {
     let node = json!({"metadata": {"name": "n1", "uid": "u-n1", "labels": {"zone": zone}}});
-    Some(Arc::new(serde_json::from_value(node).unwrap()))
+    Arc::new(serde_json::from_value(node).unwrap())
 }
 
 fn listed(pods: &[(&str, &str)]) -> Arc<BTreeMap<String, Arc<Pod>>> {
@@ -39,7 +39,7 @@ const MANIFEST: &str = "kind: Node\nmetadata: {name: n1, labels: {zone: m}}\n---
 #[test]
 fn a_manifest_wins_and_pods_are_the_union() {
     let mut joined = Joined::new(ALL, Nanos(0));
-    joined.take_server(KubeUpdate::Node(node("server")));
+    joined.take_server(KubeUpdate::Node(Some(node("server"))));
     joined.take_server(KubeUpdate::NodeSlo(Some(Arc::default())));
     joined.take_pods(listed(&[("theirs", "u1"), ("other", "u2")]));
     assert_eq!(joined.node().unwrap().metadata.labels["zone"], "server");
@@ -69,7 +69,7 @@ fn c24_a_nodeslo_that_is_gone_leads_to_the_config_map_and_that_to_defaults() {
     joined.take_server(KubeUpdate::SloConfig(Some(Arc::clone(&data))));
     assert_eq!(joined.policy(Nanos(0)), PolicySource::Open, "its strategies go by the Node's labels");
     assert_eq!(joined.policy(LATE), PolicySource::ConfigMap(&data));
-    joined.take_server(KubeUpdate::Node(node("a")));
+    joined.take_server(KubeUpdate::Node(Some(node("a"))));
     assert_eq!(joined.policy(Nanos(0)), PolicySource::ConfigMap(&data));
     joined.take_server(KubeUpdate::SloConfig(None));
     assert_eq!(joined.policy(Nanos(0)), PolicySource::Defaults);

@@ -9,8 +9,8 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Controller;
 use crate::kube::update::channel;
 
-fn list(number: u64) -> PodLists {
-    Some(Arc::new(PodListSnapshot { pods: Arc::default(), number, is_changed: number == 1 }))
+fn list(number: u64) -> Arc<PodListSnapshot> {
+    Arc::new(PodListSnapshot { pods: Arc::default(), number, is_changed: number == 1 })
 }
 
 fn reader() -> SourceReader {
@@ -27,7 +27,7 @@ async fn what_comes_while_nobody_looks_is_joined_and_the_newest_counts() {
         SourceReader { server: Some(updates), pods: Some(lists), kubelet_config: Some(config), ..reader() };
     assert_eq!(reader.present(), Present { manifests: false, server: true, kubelet: true });
     for number in 1..=200 {
-        pods.send_replace(list(number));
+        pods.send_replace(Some(list(number)));
         let data = BTreeMap::from([("k".to_owned(), number.to_string())]);
         slots.slo_config.set(Some(Arc::new(data)));
     }
@@ -40,7 +40,7 @@ async fn what_comes_while_nobody_looks_is_joined_and_the_newest_counts() {
     assert!(matches!(reader.next().await, News::KubeletPolicy(Some(KubeletCpuPolicy::Static))));
     let News::Pods(last) = reader.next().await else { panic!("another kind") };
     assert_eq!(last.number, 200);
-    pods.send_replace(list(201));
+    pods.send_replace(Some(list(201)));
     let News::Pods(last) = reader.next().await else { panic!("another kind") };
     assert_eq!(last.number, 201, "a list without news is told, too");
 }
@@ -51,7 +51,7 @@ async fn a_source_that_ended_leaves_the_others() {
     let (pods, lists) = watch::channel(None);
     let mut reader = SourceReader { pods: Some(lists), kubelet_config: Some(config), ..reader() };
     drop(gone);
-    pods.send_replace(list(1));
+    pods.send_replace(Some(list(1)));
     assert!(matches!(reader.next().await, News::Pods(_)));
     assert!(reader.kubelet_config.is_none());
 }

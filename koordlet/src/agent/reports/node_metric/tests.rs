@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::super::testing::Rig;
 use super::*;
 use crate::kube::testing::{Answer, object, scripted};
+use crate::kube::update::channel;
 
 fn reporter(rig: &Rig, writer: Option<NodeMetricWriter>) -> NodeMetricReporter {
     let models = SharedModels::new(&rig.config.predict);
@@ -12,9 +12,9 @@ fn reporter(rig: &Rig, writer: Option<NodeMetricWriter>) -> NodeMetricReporter {
     NodeMetricReporter { pace: ReportPace::starting(Nanos(0)), ..reporter }
 }
 
-fn metric(policy: &Value) -> Option<Option<Arc<NodeMetric>>> {
+fn metric(policy: &Value) -> Arc<NodeMetric> {
     let object = json!({"metadata": {"name": "n1"}, "spec": {"metricCollectPolicy": policy}});
-    Some(Some(Arc::new(serde_json::from_value(object).unwrap())))
+    Arc::new(serde_json::from_value(object).unwrap())
 }
 
 async fn until(done: impl Fn() -> bool) {
@@ -30,15 +30,15 @@ async fn reports_begin_with_the_object_and_end_with_it() {
     let answer = |version| Answer::Json(200, object("n1", version));
     let (client, log) = scripted(vec![answer(1), answer(2)]);
     let writer = NodeMetricWriter::new(client, "n1", Arc::default());
-    let (sender, object) = watch::channel(None);
-    let task = tokio::spawn(reporter(&rig, Some(writer)).run(object));
+    let (slots, updates) = channel();
+    let task = tokio::spawn(reporter(&rig, Some(writer)).run(updates.node_metric()));
     sleep(Duration::from_millis(50)).await;
     assert!(log.lock().unwrap().is_empty(), "there is no object");
 
-    sender.send_replace(metric(&json!({"nodeMemoryCollectPolicy": "usageWithPageCache"})));
+    slots.node_metric.set(Some(metric(&json!({"nodeMemoryCollectPolicy": "usageWithPageCache"}))));
     until(|| rig.around.facts.page_cache_asked.is_on()).await;
     assert!(log.lock().unwrap().is_empty(), "neither pods nor use are known");
-    sender.send_replace(metric(&json!({})));
+    slots.node_metric.set(Some(metric(&json!({}))));
     rig.fill();
     until(|| log.lock().unwrap().len() >= 2).await;
     let sent = log.lock().unwrap()[1].body["status"].clone();
@@ -47,7 +47,7 @@ async fn reports_begin_with_the_object_and_end_with_it() {
     assert_eq!(sent["prodReclaimableMetric"], json!({"resource": {}}), "nothing was learnt yet");
     assert!(!rig.around.facts.page_cache_asked.is_on());
 
-    sender.send_replace(Some(None));
+    slots.node_metric.set(None);
     until(|| rig.around.facts.report.get().is_some()).await;
     let asked = log.lock().unwrap().len();
     sleep(Duration::from_millis(50)).await;
@@ -60,10 +60,9 @@ async fn reports_begin_with_the_object_and_end_with_it() {
 async fn a_dry_run_makes_reports_and_sends_none() {
     let rig = Rig::new(&["-dry-run"]);
     rig.fill();
-    let (_sender, object) = watch::channel(metric(&json!({"reportIntervalSeconds": 30})));
-    let mut object = object;
-    object.mark_changed();
-    let task = tokio::spawn(reporter(&rig, None).run(object));
+    let (slots, updates) = channel();
+    slots.node_metric.set(Some(metric(&json!({"reportIntervalSeconds": 30}))));
+    let task = tokio::spawn(reporter(&rig, None).run(updates.node_metric()));
     until(|| rig.around.facts.report.get().is_some()).await;
     task.abort();
 }
@@ -73,7 +72,7 @@ fn what_the_object_asks_for_counts_at_once() {
     let rig = Rig::new(&[]);
     let mut reporter = reporter(&rig, None);
     let object = metric(&json!({"reportIntervalSeconds": 45, "nodeMemoryCollectPolicy": "all"}));
-    reporter.take(object.flatten().as_deref());
+    reporter.take(Some(&object));
     assert_eq!(reporter.policy.as_ref().unwrap().interval, Duration::from_secs(45));
     reporter.take(Some(&NodeMetric::default()));
     assert_eq!(reporter.policy, Some(ReportPolicy::default()));

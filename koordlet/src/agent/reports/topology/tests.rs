@@ -5,6 +5,7 @@ use super::super::testing::Rig;
 use super::*;
 use crate::api::kubelet_config::KubeletConfig;
 use crate::kube::testing::{Answer, Log, object, refusal, scripted};
+use crate::kube::update::{Slot, channel};
 use crate::state::nrt::merge_patch::apply;
 
 const PACE: Duration = Duration::from_millis(2);
@@ -12,7 +13,7 @@ const PACE: Duration = Duration::from_millis(2);
 struct Scene {
     rig: Rig,
     log: Log,
-    object: watch::Sender<Option<Option<Arc<Value>>>>,
+    object: Slot<Option<Arc<Value>>>,
     _configz: watch::Sender<KnownConfig>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -23,15 +24,15 @@ fn scene(answers: Vec<Answer>, configz: KnownConfig) -> Scene {
     let (client, log) = scripted(answers);
     let writer = TopologyWriter::new(client, "n1", Arc::default());
     let (configz, kubelet) = watch::channel(configz);
-    let (object, reader) = watch::channel(None);
+    let (slots, updates) = channel();
     let publisher =
         TopologyPublisher::new(&rig.config, &rig.around, kubelet, Some(writer), Arc::clone(&rig.stats));
-    let task = tokio::spawn(publisher.run(PACE, reader));
-    Scene { rig, log, object, _configz: configz, task }
+    let task = tokio::spawn(publisher.run(PACE, updates.topology()));
+    Scene { rig, log, object: slots.topology, _configz: configz, task }
 }
 
-fn none_policy() -> KnownConfig {
-    Some(Arc::new(KubeletConfig { cpu_manager_policy: "none".to_owned(), ..KubeletConfig::default() }))
+fn none_policy() -> Arc<KubeletConfig> {
+    Arc::new(KubeletConfig { cpu_manager_policy: "none".to_owned(), ..KubeletConfig::default() })
 }
 
 impl Scene {
@@ -52,11 +53,11 @@ impl Scene {
 #[tokio::test]
 async fn one_is_made_and_changed_only_when_something_of_ours_differs() {
     let answers = vec![Answer::Json(201, object("n1", 1)), Answer::Json(200, object("n1", 2))];
-    let scene = scene(answers, none_policy());
+    let scene = scene(answers, Some(none_policy()));
     scene.rig.fill();
     // Whether there is one is not known.
     scene.asks(0).await;
-    scene.object.send_replace(Some(None));
+    scene.object.set(None);
     // Once only, though the watch is slow.
     scene.asks(1).await;
     let mut there = scene.body(0);
@@ -65,7 +66,7 @@ async fn one_is_made_and_changed_only_when_something_of_ours_differs() {
 
     there["metadata"]["resourceVersion"] = json!("1");
     there["metadata"]["annotations"]["of.others/key"] = json!("x");
-    scene.object.send_replace(Some(Some(Arc::new(there.clone()))));
+    scene.object.set(Some(Arc::new(there.clone())));
     scene.asks(1).await;
     scene.rig.node(&json!({"node.koordinator.sh/reservation": r#"{"reservedCPUs": "0-1"}"#}));
     scene.asks(2).await;
@@ -73,7 +74,7 @@ async fn one_is_made_and_changed_only_when_something_of_ours_differs() {
     assert!(patch["metadata"]["annotations"]["node.koordinator.sh/reservation"].is_string(), "{patch}");
     assert!(patch["metadata"]["annotations"].get("of.others/key").is_none() && patch.get("zones").is_none());
     apply(&mut there, &patch);
-    scene.object.send_replace(Some(Some(Arc::new(there))));
+    scene.object.set(Some(Arc::new(there)));
     scene.asks(2).await;
     assert!(
         scene
@@ -87,7 +88,7 @@ async fn one_is_made_and_changed_only_when_something_of_ours_differs() {
 async fn without_the_kubelets_configuration_nothing_is_replaced_by_less() {
     let scene = scene(vec![], None);
     scene.rig.fill();
-    scene.object.send_replace(Some(None));
+    scene.object.set(None);
     scene.asks(0).await;
     scene.task.abort();
 }
@@ -96,9 +97,9 @@ async fn without_the_kubelets_configuration_nothing_is_replaced_by_less() {
 async fn after_failures_it_tries_again_later_and_later() {
     let mut answers: Vec<Answer> = (0..5).map(|_| refusal(500)).collect();
     answers.push(Answer::Json(201, object("n1", 1)));
-    let scene = scene(answers, none_policy());
+    let scene = scene(answers, Some(none_policy()));
     scene.rig.fill();
-    scene.object.send_replace(Some(None));
+    scene.object.set(None);
     scene.asks(6).await;
     scene.task.abort();
     let waits: Vec<u64> = (1..9).map(|failures| pause(Duration::from_secs(3), failures).as_secs()).collect();
