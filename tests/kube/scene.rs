@@ -123,7 +123,7 @@ impl Scene {
             config_name: "slo-controller-config".to_owned(),
         };
         let wanted = Wanted { node_metric: true, topology: true };
-        Ok(KubeSources::start_with(source, &settings, NODE, wanted).await?)
+        Ok(KubeSources::start(source, &settings, NODE, wanted).await?)
     }
 }
 
