@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
@@ -31,6 +31,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// Pause after a failure to accept, e.g. for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Least time between two lines about such failures.
+const QUIET: Duration = Duration::from_mins(1);
 /// Largest head of a request.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Most headers of a request.
@@ -108,19 +110,23 @@ where
     F: Future<Output = Answer> + Send + 'static,
 {
     let mut open: VecDeque<JoinHandle<()>> = VecDeque::with_capacity(MAX_CONNECTIONS);
-    let mut told = None;
+    let mut told: Option<Instant> = None;
     loop {
         make_room(&mut open, crowd).await;
         match listener.next().await {
-            Ok(stream) => {
-                told = None;
-                open.push_back(tokio::spawn(connection(stream, handler.clone())));
-            }
+            Ok(stream) => open.push_back(tokio::spawn(connection(stream, handler.clone()))),
             Err(error) => {
-                if told != Some(error.kind()) {
+                // In between some succeed, so that one success is no end of it.
+                if told.is_none_or(|told| told.elapsed() >= QUIET) {
                     warn!(%error, "cannot accept connections; trying again");
+                    told = Some(Instant::now());
                 }
-                told = Some(error.kind());
+                // Descriptors are what lacks, and the oldest connection has one.
+                if crowd == Crowd::CutOldest
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -182,6 +188,7 @@ where
 mod tests {
     use std::future::ready;
     use std::net::SocketAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -222,6 +229,36 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "no deadline has passed");
         let mut rest = Vec::new();
         assert_eq!(clients.remove(0).read_to_end(&mut rest).await.unwrap_or(0), 0, "the oldest was cut");
+    }
+
+    /// Has a descriptor for one connection, and for another only after it was refused once.
+    struct Starved(TcpListener, AtomicUsize);
+
+    impl Listener for Starved {
+        type Stream = TcpStream;
+
+        async fn next(&self) -> io::Result<TcpStream> {
+            match self.1.fetch_add(1, Ordering::Relaxed) {
+                1 => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+                _ => self.0.next().await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn where_descriptors_lack_the_oldest_connection_gives_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let starved = Starved(listener, AtomicUsize::new(0));
+        tokio::spawn(serve(starved, Crowd::CutOldest, |_| ready(text(StatusCode::OK, "ok"))));
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        assert!(ask(address).await.ends_with("ok"));
+        let mut byte = [0; 1];
+        tokio::select! {
+            biased;
+            read = silent.read(&mut byte) => assert_eq!(read.unwrap_or(0), 0),
+            _ = ask(address) => panic!("it is still there, which only its own deadline will end"),
+        }
     }
 
     #[tokio::test]
