@@ -68,7 +68,7 @@ fn one_by_one(node: &mut StandIn<'_>, running: &mut RunningAgent<'_>, ebpf: &str
         let start = Instant::now();
         node.make_dirs(&pod)?;
         held.push(node.wait_scaled(&pod, running)? - start);
-        count_becomes(running, SYNCS, CHANGED, |now| now == updates + 1.0)?;
+        count_becomes(running, SYNCS, CHANGED, |now| now == updates + 1)?;
         settle();
         let requests = node.requests_since(start);
         asked.push(first(&requests)? - start);
@@ -77,11 +77,11 @@ fn one_by_one(node: &mut StandIn<'_>, running: &mut RunningAgent<'_>, ebpf: &str
         node.forget(pod.uid());
         let start = Instant::now();
         node.tree.remove(&node.tree.pod_dirs(&pod).pod)?;
-        count_becomes(running, SYNCS, CHANGED, |now| now == updates + 2.0)?;
+        count_becomes(running, SYNCS, CHANGED, |now| now == updates + 2)?;
         settle();
         death_requests.push(node.requests_since(start).len());
         let now = count(running, SYNCS, CHANGED)?;
-        ensure!(now == updates + 2.0, "{} updates for a birth and a death", now - updates);
+        ensure!(now == updates + 2, "{} updates for a birth and a death", now - updates);
     }
     skip::note(format_args!("ebpf={ebpf}, {PODS} pods: mkdir of a pod to the request: {}", asked.summary()));
     skip::note(format_args!("ebpf={ebpf}: mkdir of a pod to its container's value held: {}", held.summary()));

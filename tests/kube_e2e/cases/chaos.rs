@@ -54,7 +54,7 @@ impl<'a> Watched<'a> {
     fn catches_up(self, running: &mut RunningAgent<'_>, since: Instant, what: &str) -> Result<()> {
         self.pod.quota_becomes(80_000, running)?;
         let took = since.elapsed();
-        count_becomes(running, TROUBLED, &[], |now| now == 0.0)?;
+        count_becomes(running, TROUBLED, &[], |now| now == 0)?;
         let rss = rss_kib(running.pid())?;
         skip::note(format_args!(
             "{what}: caught up with {took:.1?} later, nothing troubled; RSS {} KiB, then {rss} KiB",
@@ -81,7 +81,7 @@ fn the_api_server_is_killed(lab: &Lab) -> Result<()> {
     let before = count(&mut running, ERRORS, &[])?;
     lab.control_plane().kill_api();
     let end = Instant::now() + away;
-    count_becomes(&mut running, TROUBLED, &["resource=\"nodes\""], |now| now == 1.0)?;
+    count_becomes(&mut running, TROUBLED, &["resource=\"nodes\""], |now| now == 1)?;
     let mut repairs = 0;
     while Instant::now() < end {
         watched.is_enforced(&running)?;
@@ -92,7 +92,7 @@ fn the_api_server_is_killed(lab: &Lab) -> Result<()> {
     skip::note(format_args!(
         "API server away for {away:?}: {repairs} foreign writes repaired meanwhile, {errors} failures counted"
     ));
-    ensure!(errors > 0.0, "no failure was counted");
+    ensure!(errors > 0, "no failure was counted");
     restart_api(lab)?;
     set_ratio(lab, Some("1.25"))?;
     watched.catches_up(&mut running, Instant::now(), "API server back")?;
@@ -126,8 +126,8 @@ fn watches_end_every_second(lab: &Lab) -> Result<()> {
         wire.connections() - before.1
     ));
     // Five kinds are watched; each end of a watch may cost a watch and a list.
-    let most = f64::from(seconds) * 5.0 * 3.0;
-    ensure!(requests > 0.0 && requests <= most, "{requests} requests in {seconds} s");
+    let most = seconds * 5 * 3;
+    ensure!(requests > 0 && requests <= most, "{requests} requests in {seconds} s");
     set_ratio(lab, Some("1.25"))?;
     watched.catches_up(&mut running, Instant::now(), "watches cut every second")?;
     stopped(running)

@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] =
 
 fn a_pod_has_its_cgroups(lab: &Lab) -> Result<()> {
     let start = std::time::Instant::now();
-    let pod = PodOf::name("plain").limits(json!({"cpu": "500m", "memory": "64Mi"})).run(lab)?;
+    let pod = PodOf::name("plain").limits(&json!({"cpu": "500m", "memory": "64Mi"})).run(lab)?;
     let dirs = [pod.dir(), pod.container_dir()?];
     skip::note(format_args!("pod running after {:.1?}", start.elapsed()));
     for dir in &dirs {
@@ -24,6 +24,6 @@ fn a_pod_has_its_cgroups(lab: &Lab) -> Result<()> {
     pod.delete()?;
     let [dir, _] = dirs;
     let gone = || lab.tree.cfs_quota(&dir).is_err();
-    ensure!(kit::until(Duration::from_secs(120), gone), "{dir} is still there");
+    ensure!(kit::until(Duration::from_mins(2), gone), "{dir} is still there");
     Ok(())
 }

@@ -18,7 +18,7 @@ const FAILURES: &str = "koordlet_kubelet_failures_total";
 /// Pods of the node.
 const PODS: usize = 200;
 /// Failures to wait for, of each kind.
-const TIMES: f64 = 3.0;
+const TIMES: u64 = 3;
 /// What an agent's memory may differ by, in KiB: the page it answers with, a list being read.
 pub(super) const SLACK_KIB: u64 = 6 << 10;
 
@@ -35,13 +35,13 @@ fn a_bad_kubelet_is_survived(lab: &Lab) -> Result<()> {
         node.wait_scaled(&pod(number), &running)?;
     }
     let known = node.tree.pod_dirs(&pod(0)).container("app");
-    let mut next = PODS;
-    for (manner, reason) in [
+    let chaos = [
         (Manner::Slow(Duration::from_secs(30)), "reason=\"timeout\""),
         (Manner::HalfJson, "reason=\"content\""),
         (Manner::BreaksOff, "reason=\"body\""),
         (Manner::Status(503), "reason=\"status\""),
-    ] {
+    ];
+    for (next, (manner, reason)) in (PODS..).zip(chaos) {
         let before = (rss_kib(running.pid())?, count(&mut running, FAILURES, &[reason])?);
         node.kubelet.set_manner(manner);
         let failures = count_becomes(&mut running, FAILURES, &[reason], |now| now >= before.1 + TIMES)?;
@@ -54,7 +54,6 @@ fn a_bad_kubelet_is_survived(lab: &Lab) -> Result<()> {
         node.tell(&born);
         node.kubelet.set_manner(Manner::Right);
         node.wait_scaled(&born, &running)?;
-        next += 1;
         let after = rss_kib(running.pid())?;
         skip::note(format_args!(
             "{manner:?}: {} failures counted, a foreign write repaired, a new pod's value held afterwards; RSS {} KiB, \

@@ -45,7 +45,7 @@ fn an_annotation_reaches_the_quota(lab: &Lab) -> Result<()> {
     skip::note(format_args!("request to remove it, to the pod's own quota: {}", removed.summary()));
     let forbidden = count(&mut running, "koordlet_api_errors_total", &["reason=\"forbidden\""])?;
     ensure!(
-        forbidden == 0.0,
+        forbidden == 0,
         "the RBAC that is shipped does not allow {forbidden} requests:\n{}",
         running.log()
     );

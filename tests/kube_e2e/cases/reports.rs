@@ -57,7 +57,7 @@ impl Figures {
 
 fn use_is_what_the_kubelet_says(lab: &Lab) -> Result<()> {
     let script = "i=0; while :; do i=$((i+1)); done";
-    let pod = PodOf::name("busy").qos("LS").limits(json!({"cpu": "200m", "memory": "64Mi"})).script(script);
+    let pod = PodOf::name("busy").qos("LS").limits(&json!({"cpu": "200m", "memory": "64Mi"})).script(script);
     let pod = pod.run(lab)?;
     let policy = json!({"reportIntervalSeconds": REPORT_SECONDS, "aggregateDurationSeconds": WINDOW_SECONDS});
     let object = json!({

@@ -13,13 +13,13 @@ use crate::lab::identity::Identity;
 use crate::lab::pods::{PodOf, RunningPod};
 
 /// Long enough for any sane reaction, a back-off of the agent's included; no test asserts how long it took.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 /// Annotation of a Node, hooks.md 9.1.
 pub(crate) const RATIO: &str = "node.koordinator.sh/cpu-normalization-ratio";
 /// Kind of the policy, as paths name it.
 pub(crate) const SLOS: &str = "/apis/slo.koordinator.sh/v1alpha1/nodeslos";
 /// A token that outlives every test.
-pub(crate) const LONG: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const LONG: Duration = Duration::from_hours(24);
 /// The quota of a CPU, in microseconds.
 pub(crate) const ONE_CPU: i64 = 100_000;
 
@@ -53,7 +53,7 @@ impl<'a> Follower<'a> {
     /// Starts it; its quota is a CPU.
     pub(crate) fn run(lab: &'a Lab, name: &str) -> Result<Self> {
         let limits = json!({"cpu": "1", "memory": "64Mi"});
-        let pod = PodOf::name(name).qos("LS").limits(limits).run(lab)?;
+        let pod = PodOf::name(name).qos("LS").limits(&limits).run(lab)?;
         let container = pod.container_dir()?;
         Ok(Self { lab, _pod: pod, container })
     }
@@ -123,14 +123,14 @@ impl Drop for Slo<'_> {
 }
 
 /// Sum of all series of a family whose labels hold each of `labels`; 0 when there is none.
-pub(crate) fn count(agent: &mut RunningAgent<'_>, family: &str, labels: &[&str]) -> Result<f64> {
+pub(crate) fn count(agent: &mut RunningAgent<'_>, family: &str, labels: &[&str]) -> Result<u64> {
     let page = agent.metrics()?;
     let lines = page.lines().filter(|line| {
         let rest = line.strip_prefix(family);
         rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
             && labels.iter().all(|label| line.contains(label))
     });
-    lines.map(|line| Ok(line.rsplit(' ').next().context("no value")?.parse::<f64>()?)).sum()
+    lines.map(|line| Ok(line.rsplit(' ').next().context("no value")?.parse::<u64>()?)).sum()
 }
 
 /// Waits until such a sum is right; returns it.
@@ -138,9 +138,9 @@ pub(crate) fn count_becomes(
     agent: &mut RunningAgent<'_>,
     family: &str,
     labels: &[&str],
-    right: impl Fn(f64) -> bool,
-) -> Result<f64> {
-    let mut seen = 0.0;
+    right: impl Fn(u64) -> bool,
+) -> Result<u64> {
+    let mut seen = 0;
     let became = kit::until(PATIENCE, || {
         seen = count(agent, family, labels).unwrap_or_default();
         let done = right(seen);

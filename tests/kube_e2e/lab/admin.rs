@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hyper::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -12,7 +13,7 @@ use super::control_plane::ControlPlane;
 use super::place::Place;
 
 /// How long one request may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Blocking requests by path.
 pub(crate) struct Admin {
@@ -25,8 +26,9 @@ impl Admin {
     pub(super) fn at(place: &Place, url: &str) -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(async {
-            let kubeconfig = kube::config::Kubeconfig::read_from(place.path("admin.kubeconfig"))?;
-            let mut config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+            let kubeconfig = Kubeconfig::read_from(place.path("admin.kubeconfig"))?;
+            let mut config =
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
             config.cluster_url = url.parse()?;
             config.read_timeout = Some(LIMIT);
             anyhow::Ok(Client::try_from(config)?)

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::place::Place;
 
 /// How long a server may take to start or end. Generous: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK: Duration = Duration::from_millis(100);
 /// Lines of a log that an error shows.
 const TAIL: usize = 25;

@@ -12,7 +12,7 @@ use super::image::IMAGE;
 /// Where pods are.
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// How long a pod may take to start.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A pod to be: one container on the host's network.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl PodOf {
 
     /// Limits, which are its requests, too.
     #[must_use]
-    pub(crate) fn limits(mut self, limits: Value) -> Self {
+    pub(crate) fn limits(mut self, limits: &Value) -> Self {
         self.resources = json!({"limits": limits, "requests": limits});
         self
     }
