@@ -32,9 +32,7 @@ impl Agent {
     /// An agent for the kubepods tree of `tree`, fed from `manifests`, with a run directory of its own and a
     /// free port. eBPF is as the environment of the test run says.
     pub fn of(tree: &Tree, manifests: &Manifests) -> Result<Self> {
-        let run_dir = tempfile::tempdir().context("making a run directory")?;
-        let agent = Self { node: NODE.to_owned(), arguments: Vec::new(), run_dir };
-        let agent = agent
+        let agent = Self::bare(NODE)?
             .flag("kubelet-cgroup-root", tree.root())
             // A kubelet that runs on this host has nothing to say about the tree.
             .flag("cgroup-driver", tree.driver().flag())
@@ -46,12 +44,18 @@ impl Agent {
 
     /// An agent of the node `node` for the kubepods tree of `tree`, fed from the API server that `kubeconfig` names.
     pub fn of_cluster(tree: &Tree, kubeconfig: &Path, node: &str) -> Result<Self> {
-        let run_dir = tempfile::tempdir().context("making a run directory")?;
-        let agent = Self { node: node.to_owned(), arguments: Vec::new(), run_dir };
-        Ok(agent
+        Ok(Self::bare(node)?
             .flag("kubelet-cgroup-root", tree.root())
             .flag("kubeconfig", kubeconfig)
             .flag("addr", "127.0.0.1:0"))
+    }
+
+    /// What it learns stays in its run directory, as everything else.
+    fn bare(node: &str) -> Result<Self> {
+        let run_dir = tempfile::tempdir().context("making a run directory")?;
+        let checkpoints = run_dir.path().join("checkpoints");
+        let agent = Self { node: node.to_owned(), arguments: Vec::new(), run_dir };
+        Ok(agent.flag("prediction-checkpoint-filepath", checkpoints))
     }
 
     /// Another node name.

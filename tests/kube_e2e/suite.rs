@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
             Ok(()) => say(&format!("test {name} ... ok ({seconds} s)")),
             Err(error) => {
                 say(&format!("test {name} ... FAILED ({seconds} s)"));
-                failures.push((*name, format!("{error:?}")));
+                failures.push((*name, format!("{error:#}")));
             }
         }
     }

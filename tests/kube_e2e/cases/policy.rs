@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kit::latency::Latencies;
 use kit::names::{Class, Driver};
 use kit::skip;
@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::scene::{Follower, ONE_CPU, RATIO, Slo, agent_at, count, identity, quota_becomes, set_ratio};
 use crate::lab::Lab;
+use crate::lab::pods::PodOf;
 use crate::suite::Case;
 
 pub(super) const CASES: &[Case] = &[
@@ -62,9 +63,11 @@ fn edits_of_a_node_slo_reach_best_effort(lab: &Lab) -> Result<()> {
             "enable": enable, "cpuSuppressPolicy": "cfsQuota", "cpuSuppressThresholdPercent": 65,
         }})
     };
+    let _hog = PodOf::name("hog").qos("BE").run(lab)?;
     let best_effort = format!("{}/{}", lab.tree.root(), Driver::Cgroupfs.class_dir(Class::BestEffort));
     let slo = Slo::create(lab, &lab.node(), &strategy(true))?;
-    quota_becomes(lab, &best_effort, |quota| quota > 0)?;
+    let log = || format!("the agent's log:\n{}", running.log());
+    quota_becomes(lab, &best_effort, |quota| quota > 0).with_context(log)?;
     let (mut off, mut on) = (Latencies::default(), Latencies::default());
     for _ in 0..EDITS {
         let start = Instant::now();

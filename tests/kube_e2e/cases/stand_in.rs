@@ -60,7 +60,10 @@ impl<'a> StandIn<'a> {
     pub(crate) fn agent(&self) -> Result<Agent> {
         let kubeconfig = self.identity.kubeconfig(&self.lab.place.api_url())?;
         let agent = Agent::of_cluster(&self.tree, &kubeconfig, &self.name)?;
-        Ok(with_ca(agent, &self.kubelet.ca_file()).flag("feature-gates", "CPUNormalization=true"))
+        Ok(with_ca(agent, &self.kubelet.ca_file())
+            .flag("feature-gates", "CPUNormalization=true")
+            // Left to itself it would follow the cluster's real kubelet, which runs on this machine, too.
+            .flag("cgroup-driver", "systemd"))
     }
 
     /// The kubelet tells of this pod from now on.
