@@ -44,7 +44,8 @@ impl<'a> Watched<'a> {
         Ok(Self { lab, pod, rss: rss_kib(running.pid())? })
     }
 
-    /// Somebody else writes the quota, and it is put right.
+    /// Somebody else writes the quota, and it is put right. Not often: a third time within a minute is an argument,
+    /// in which the agent takes its time (design.md 4).
     fn is_enforced(&self, running: &RunningAgent<'_>) -> Result<()> {
         self.lab.tree.set_cfs_quota(self.pod.container(), ONE_CPU)?;
         self.pod.quota_becomes(50_000, running).map(drop)
@@ -82,15 +83,12 @@ fn the_api_server_is_killed(lab: &Lab) -> Result<()> {
     lab.control_plane().kill_api();
     let end = Instant::now() + away;
     count_becomes(&mut running, TROUBLED, &["resource=\"nodes\""], |now| now == 1)?;
-    let mut repairs = 0;
-    while Instant::now() < end {
-        watched.is_enforced(&running)?;
-        repairs += 1;
-        sleep(Duration::from_secs(1));
-    }
+    watched.is_enforced(&running)?;
+    sleep(end.saturating_duration_since(Instant::now()));
+    watched.is_enforced(&running)?;
     let errors = count(&mut running, ERRORS, &[])? - before;
     skip::note(format_args!(
-        "API server away for {away:?}: {repairs} foreign writes repaired meanwhile, {errors} failures counted"
+        "API server away for {away:?}: 2 foreign writes repaired meanwhile, {errors} failures counted"
     ));
     ensure!(errors > 0, "no failure was counted");
     restart_api(lab)?;
@@ -118,8 +116,9 @@ fn watches_end_every_second(lab: &Lab) -> Result<()> {
     for _ in 0..seconds {
         wire.cut();
         sleep(Duration::from_secs(1));
-        watched.is_enforced(&running)?;
     }
+    watched.is_enforced(&running)?;
+    wire.cut();
     let requests = count(&mut running, REQUESTS, &[])? - before.0;
     skip::note(format_args!(
         "connections cut {seconds} times: {requests} requests, {} connections",
