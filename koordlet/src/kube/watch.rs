@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::backoff::{Backoff, random};
 use super::kind::Kind;
@@ -32,6 +32,9 @@ const RETRY_UNKNOWN: Backoff = Backoff::half_jitter(Duration::from_secs(30), Dur
 /// How long a server must say that it knows no such kind before an object that was there counts as gone: one that
 /// is just starting may say so, too.
 const BELIEVE_UNKNOWN: Duration = Duration::from_mins(2);
+/// A watcher that has had nothing to tell for so long watches: a list or a watch that does not come about ends with
+/// an error by then. Without this a trouble would seem to last until the object changes.
+const STANDS: Duration = Duration::from_secs(50);
 
 /// What is followed.
 pub(super) struct Following {
@@ -94,6 +97,8 @@ struct FollowState<D> {
     present: Option<bool>,
     /// Whether the list under way has shown it.
     listed: bool,
+    /// See [`STANDS`].
+    stands: Duration,
 }
 
 impl<D: Deliver> FollowState<D> {
@@ -108,16 +113,19 @@ impl<D: Deliver> FollowState<D> {
             retry_unknown: RETRY_UNKNOWN,
             present: None,
             listed: false,
+            stands: STANDS,
         }
     }
 
     /// Runs a watcher for as long as it is of use.
     async fn one_watcher(&mut self) {
         let mut stream = pin!(watcher(self.following.api.clone(), self.following.config()));
-        while let Some(event) = stream.next().await {
-            let next = match event {
-                Ok(event) => self.event(event).await,
-                Err(error) => self.error(&error).await,
+        loop {
+            let next = match timeout(self.stands, stream.next()).await {
+                Ok(Some(Ok(event))) => self.event(event).await,
+                Ok(Some(Err(error))) => self.error(&error).await,
+                Ok(None) => return,
+                Err(_) => self.stands(),
             };
             if next == Next::Anew {
                 return;
@@ -159,6 +167,12 @@ impl<D: Deliver> FollowState<D> {
     /// A server, or a proxy before it, that takes no field selector would show all nodes.
     fn is_ours(&self, object: &DynamicObject) -> bool {
         object.metadata.name.as_deref() == Some(self.following.name.as_str())
+    }
+
+    /// Nothing happens, so the watch is under way.
+    fn stands(&mut self) -> Next {
+        self.works();
+        Next::Go
     }
 
     fn works(&mut self) {

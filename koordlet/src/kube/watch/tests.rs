@@ -3,7 +3,6 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::*;
 use crate::kube::testing::{Answer, Log, list, object, refusal, scripted, status};
@@ -23,6 +22,11 @@ impl Drop for Followed {
 
 /// Follows `n1` at a server that gives these answers, without waiting between tries.
 fn follow(answers: Vec<Answer>) -> Followed {
+    follow_quietly(answers, STANDS)
+}
+
+/// The same, where a watch that has been silent for this long stands.
+fn follow_quietly(answers: Vec<Answer>, stands: Duration) -> Followed {
     let (client, log) = scripted(answers);
     let stats = Arc::new(ApiStats::default());
     let api = Api::all_with(client, &Kind::NodeSlo.resource());
@@ -36,6 +40,7 @@ fn follow(answers: Vec<Answer>) -> Followed {
         if bad { Err("spec.bad".to_owned()) } else { Ok(()) }
     };
     let mut state = FollowState::new(following, deliver);
+    state.stands = stands;
     let short = Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1));
     (state.retry, state.retry_unknown) = (short.clone(), short);
     let task = tokio::spawn(async move {
@@ -160,6 +165,19 @@ async fn what_was_seen_stays_while_the_server_fails_and_the_trouble_can_be_read(
     let trouble = followed.stats.trouble(Kind::NodeSlo).unwrap();
     assert!(trouble.starts_with("cannot watch: failed to start watching"), "{trouble}");
     assert!(followed.seen.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_trouble_ends_with_the_next_watch_and_not_with_the_next_change() {
+    let answers = vec![list(5, &[object("n1", 3)]), refusal(500), Answer::Silent(vec![])];
+    let mut followed = follow_quietly(answers, Duration::from_millis(500));
+    assert_eq!(followed.versions(1).await, ["3"]);
+    followed.asked(3).await;
+    assert!(followed.stats.trouble(Kind::NodeSlo).is_some());
+    while followed.stats.trouble(Kind::NodeSlo).is_some() {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert!(followed.seen.try_recv().is_err(), "nothing changed");
 }
 
 #[tokio::test]
