@@ -15,6 +15,9 @@ use super::deploy::ACCOUNT;
 use super::pki;
 use super::place::Place;
 
+/// Seconds for which the API server takes a token that has expired: clocks differ.
+const LEEWAY: u64 = 60;
+
 /// A kubeconfig and the token file that it names.
 pub(crate) struct Identity<'a> {
     lab: &'a Lab,
@@ -40,16 +43,16 @@ impl<'a> Identity<'a> {
         Ok(Self { lab, name: owned(name), namespace: owned(namespace), account: owned(account), uid })
     }
 
-    /// Puts a token into the token file that is good for `time` from now on; returns it.
+    /// Puts a token into the token file that the API server takes for `time` from now on; returns it.
     pub(crate) fn renew(&self, time: Duration) -> Result<String> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
         let claims = json!({
             "iss": ISSUER,
             "aud": [ISSUER],
             "sub": format!("system:serviceaccount:{}:{}", self.namespace, self.account),
-            "iat": now,
-            "nbf": now,
-            "exp": now + time.as_secs(),
+            "iat": now - 2 * LEEWAY,
+            "nbf": now - 2 * LEEWAY,
+            "exp": now + time.as_secs() - LEEWAY,
             "kubernetes.io": {
                 "namespace": self.namespace,
                 "serviceaccount": {"name": self.account, "uid": self.uid},
