@@ -20,6 +20,7 @@ mod pace;
 mod policy;
 mod policy_events;
 mod reports;
+mod rule_settings;
 mod run_loop;
 mod sources;
 mod upkeep;
@@ -104,7 +105,7 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
     let executor = executor::spawn(ExecutorConfig {
         layout: Arc::clone(&layout),
         run_dir: config.run_dir.clone(),
-        proc: config.roots.proc.clone(),
+        roots: config.roots.clone(),
         dry_run: config.dry_run,
         host_root: host_root(&config),
         observer: audit.observer(),

@@ -14,7 +14,7 @@ use koordlet::cgroup::resource::Resource;
 use koordlet::cgroup::value::Value;
 use koordlet::claims::claim::{Owner, Reason};
 use koordlet::claims::plan::{Decision, Desired, Plan, Subtree};
-use koordlet::claims::target::Target;
+use koordlet::claims::target::CgroupTarget;
 use koordlet::executor::{self, Executor, ExecutorConfig, ExecutorStats, TargetReport, TargetState};
 use koordlet::host::roots::Roots;
 use koordlet::units::{CfsQuota, CpuShares, MemoryLimit};
@@ -36,8 +36,8 @@ pub(crate) fn bytes(bytes: u64) -> Value {
     Value::Memory(MemoryLimit::Bytes(bytes))
 }
 
-pub(crate) fn target(dir: &str, resource: Resource) -> Result<Target> {
-    Ok(Target::cgroup(&CgroupDir::new(dir)?, resource))
+pub(crate) fn target(dir: &str, resource: Resource) -> Result<CgroupTarget> {
+    Ok(CgroupTarget::new(&CgroupDir::new(dir)?, resource))
 }
 
 /// What the executor needs to know of this machine.
@@ -46,7 +46,7 @@ pub(crate) fn config(run_dir: &Path) -> Result<ExecutorConfig> {
     Ok(ExecutorConfig {
         layout: Arc::new(Layout::detect(&roots)?),
         run_dir: run_dir.to_owned(),
-        proc: roots.proc,
+        roots,
         dry_run: false,
         host_root: None,
         observer: None,

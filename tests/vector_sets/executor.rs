@@ -17,7 +17,7 @@ use koordlet::cgroup::resource::Resource;
 use koordlet::cgroup::value::Value as Wish;
 use koordlet::claims::claim::{Owner, Reason};
 use koordlet::claims::plan::{Decision, Desired, Plan, Subtree};
-use koordlet::claims::target::Target;
+use koordlet::claims::target::CgroupTarget;
 use koordlet::executor::backend::Backend;
 use koordlet::executor::diff::Files;
 use koordlet::executor::engine::{Engine, EngineParts, SlowWrites};
@@ -32,8 +32,8 @@ use crate::set::{self, Row, Verdict};
 /// Files in memory: what a folder does not do (replace a text whole, keep `cpu.max`'s period) the kernel does.
 #[derive(Default)]
 struct Texts {
-    files: BTreeMap<Target, String>,
-    writes: Vec<Target>,
+    files: BTreeMap<CgroupTarget, String>,
+    writes: Vec<CgroupTarget>,
 }
 
 struct Memory {
@@ -42,8 +42,8 @@ struct Memory {
 }
 
 impl Memory {
-    fn text_of_write(&self, target: &Target, text: &str) -> String {
-        let Target::Cgroup { resource, .. } = target;
+    fn text_of_write(&self, target: &CgroupTarget, text: &str) -> String {
+        let CgroupTarget { resource, .. } = target;
         if self.v2 && *resource == Resource::CfsQuota { format!("{text} 100000") } else { text.to_owned() }
     }
 }
@@ -55,11 +55,11 @@ impl Backend for Memory {
 
     fn read(&self, dir: &CgroupDir, resource: Resource) -> io::Result<String> {
         let texts = self.texts.lock().unwrap();
-        texts.files.get(&Target::cgroup(dir, resource)).cloned().ok_or_else(|| Errno::ENOENT.into())
+        texts.files.get(&CgroupTarget::new(dir, resource)).cloned().ok_or_else(|| Errno::ENOENT.into())
     }
 
     fn write(&self, dir: &CgroupDir, resource: Resource, _id: u64, text: &str) -> io::Result<()> {
-        let target = Target::cgroup(dir, resource);
+        let target = CgroupTarget::new(dir, resource);
         let text = self.text_of_write(&target, text);
         let mut texts = self.texts.lock().unwrap();
         *texts.files.get_mut(&target).ok_or(Errno::ENOENT)? = text;
@@ -80,16 +80,16 @@ struct Play {
     plan: Plan,
     now: Nanos,
     /// Targets whose last update is more than a minute old.
-    aged: BTreeSet<Target>,
+    aged: BTreeSet<CgroupTarget>,
     /// What each file holds in the reference, by the recorded writes.
-    recorded: BTreeMap<Target, String>,
+    recorded: BTreeMap<CgroupTarget, String>,
 }
 
-fn target_of(dir: &str, resource: &str) -> Target {
-    Target::cgroup(&CgroupDir::new(dir).unwrap(), Resource::from_v1_name(resource).unwrap())
+fn target_of(dir: &str, resource: &str) -> CgroupTarget {
+    CgroupTarget::new(&CgroupDir::new(dir).unwrap(), Resource::from_v1_name(resource).unwrap())
 }
 
-fn triple(value: &Value) -> (Target, &str) {
+fn triple(value: &Value) -> (CgroupTarget, &str) {
     let part = |index: usize| value[index].as_str().unwrap();
     (target_of(part(0), part(1)), part(2))
 }
@@ -102,7 +102,7 @@ impl Play {
             let (dir, resource) = path.rsplit_once('/').unwrap();
             (target_of(dir, resource), text.as_str().unwrap().to_owned())
         });
-        let files: BTreeMap<Target, String> = files.collect();
+        let files: BTreeMap<CgroupTarget, String> = files.collect();
         let texts = Mutex::new(Texts { files: files.clone(), writes: Vec::new() });
         let memory = Arc::new(Memory { v2, texts });
         let engine = Engine::new(EngineParts {
@@ -120,8 +120,8 @@ impl Play {
     }
 
     /// The typed value of a recorded text; `None` where a text cannot be a value, and so is not written.
-    fn wish(&self, target: &Target, text: &str) -> Option<Wish> {
-        let Target::Cgroup { resource, .. } = target;
+    fn wish(&self, target: &CgroupTarget, text: &str) -> Option<Wish> {
+        let CgroupTarget { resource, .. } = target;
         let number = || match text {
             "max" => Some(i64::MAX),
             _ => text.parse::<i64>().ok(),
@@ -185,22 +185,22 @@ impl Play {
             touched.push(target);
         }
         self.engine.apply(Arc::new(self.plan.clone()), self.now);
-        let aged: Vec<Target> = touched.into_iter().filter(|target| self.aged.remove(target)).collect();
+        let aged: Vec<CgroupTarget> = touched.into_iter().filter(|target| self.aged.remove(target)).collect();
         self.engine.recheck_targets(&aged, self.now);
     }
 
     /// The meaning of a text, so that different texts of one value compare equal.
-    fn meaning(&self, target: &Target, text: &str) -> String {
-        let Target::Cgroup { resource, .. } = target;
+    fn meaning(&self, target: &CgroupTarget, text: &str) -> String {
+        let CgroupTarget { resource, .. } = target;
         self.layout.parse(*resource, text).map_or_else(|_| text.to_owned(), |value| format!("{value:?}"))
     }
 
-    fn difference(&self, target: &Target, wanted: &str) -> Option<String> {
+    fn difference(&self, target: &CgroupTarget, wanted: &str) -> Option<String> {
         let texts = self.memory.texts.lock().unwrap();
         let found = texts.files.get(target).map_or("", String::as_str);
         // Shares have two weights in the field, and both count as right (C014).
         if let Some(Decision::Hold(wish)) = self.plan.entries.get(target).map(|desired| &desired.decision) {
-            let Target::Cgroup { resource, .. } = target;
+            let CgroupTarget { resource, .. } = target;
             if [found, wanted].iter().all(|text| self.layout.same(*resource, wish, text)) {
                 return None;
             }
@@ -212,10 +212,10 @@ impl Play {
     /// Whether our writes of this step are no more than `recorded`.
     fn too_many_writes(&self, recorded: usize) -> Option<String> {
         let writes = std::mem::take(&mut self.memory.texts.lock().unwrap().writes);
-        let targets: BTreeSet<&Target> = writes.iter().collect();
+        let targets: BTreeSet<&CgroupTarget> = writes.iter().collect();
         let unions = writes.len() - targets.len();
         let lists =
-            targets.iter().filter(|Target::Cgroup { resource, .. }| *resource == Resource::Cpus).count();
+            targets.iter().filter(|CgroupTarget { resource, .. }| *resource == Resource::Cpus).count();
         (targets.len() > recorded || unions > lists)
             .then(|| format!("{} writes to {} files, {recorded} recorded", writes.len(), targets.len()))
     }
@@ -228,7 +228,7 @@ impl Play {
         });
         entries
             .filter_map(|(target, value)| {
-                let Target::Cgroup { resource, .. } = target;
+                let CgroupTarget { resource, .. } = target;
                 let texts = self.memory.texts.lock().unwrap();
                 let found = texts.files.get(target)?;
                 let held = self.layout.same(*resource, value, found);

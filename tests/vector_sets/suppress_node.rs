@@ -14,10 +14,10 @@ use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::resource::Resource;
 use koordlet::cgroup::semantics::Semantics;
 use koordlet::cgroup::value::Value as Setting;
-use koordlet::claims::claim::Owner;
+use koordlet::claims::claim::{Claims, Owner};
 use koordlet::claims::combine::{PlanInput, plan};
 use koordlet::claims::plan::Decision;
-use koordlet::claims::target::Target;
+use koordlet::claims::target::CgroupTarget;
 use koordlet::cpuset::CpuSet;
 use koordlet::state::groups::{Group, GroupKind};
 use koordlet::state::pods::PodTable;
@@ -70,9 +70,9 @@ pub(crate) struct SuppressNode {
     semantics: Semantics,
     settings: SuppressSettings,
     pub(crate) state: SuppressState,
-    files: BTreeMap<Target, Setting>,
+    files: BTreeMap<CgroupTarget, Setting>,
     /// Files whose value is known to be ours: at first all, since rows begin with what an agent before us left.
-    ours: BTreeSet<Target>,
+    ours: BTreeSet<CgroupTarget>,
     now: Nanos,
 }
 
@@ -145,12 +145,12 @@ impl SuppressNode {
                 2 => DirKind::Container,
                 _ => DirKind::Nested,
             };
-            self.files.insert(Target::cgroup(&dir, Resource::Cpus), Setting::Cpus(cpus.clone()));
+            self.files.insert(CgroupTarget::new(&dir, Resource::Cpus), Setting::Cpus(cpus.clone()));
             tree.dirs.insert(dir, kind);
         }
         self.snapshot.tree = Arc::new(tree);
         let now = row.input.get("beQuotaNow").and_then(Value::as_str).map(quota);
-        let be_quota = Target::cgroup(&self.be_dir, Resource::CfsQuota);
+        let be_quota = CgroupTarget::new(&self.be_dir, Resource::CfsQuota);
         self.files.insert(be_quota, Setting::Quota(now.unwrap_or(CfsQuota::Unlimited)));
         self.ours = self.files.keys().cloned().collect();
         self.state = SuppressState::new(now, Some(cpus));
@@ -163,7 +163,7 @@ impl SuppressNode {
 
     /// Takes a directory's CPU list out of what this agent is known to have written.
     pub(crate) fn disown_cpus(&mut self, relative: &str) {
-        self.ours.remove(&Target::cgroup(&self.dir(relative), Resource::Cpus));
+        self.ours.remove(&CgroupTarget::new(&self.dir(relative), Resource::Cpus));
     }
 
     /// Pods with an allocation, by the name of their directory.
@@ -202,7 +202,7 @@ impl SuppressNode {
             topology: self.snapshot.topology.as_deref(),
             tree: &self.snapshot.tree,
             semantics: self.semantics,
-            claims: outcome.claims,
+            claims: Claims { cgroup: outcome.claims, ..Claims::default() },
             synced,
         });
         for (target, desired) in plan.entries {
@@ -222,7 +222,7 @@ impl SuppressNode {
     /// CPU lists of all directories, by their path beneath the best-effort directory.
     pub(crate) fn cpusets(&self) -> BTreeMap<String, CpuSet> {
         let mut lists = BTreeMap::new();
-        for (Target::Cgroup { dir, .. }, value) in &self.files {
+        for (CgroupTarget { dir, .. }, value) in &self.files {
             if let Setting::Cpus(cpus) = value {
                 let relative = dir.as_str().strip_prefix(self.be_dir.as_str()).unwrap_or_default();
                 let relative = relative.trim_start_matches('/');
@@ -235,7 +235,7 @@ impl SuppressNode {
 
     /// The quota of the best-effort directory.
     pub(crate) fn quota(&self) -> CfsQuota {
-        match self.files.get(&Target::cgroup(&self.be_dir, Resource::CfsQuota)) {
+        match self.files.get(&CgroupTarget::new(&self.be_dir, Resource::CfsQuota)) {
             Some(Setting::Quota(quota)) => *quota,
             other => panic!("no quota but {other:?}"),
         }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::once::Once;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::semantics::Semantics;
-use crate::claims::claim::{Claim, Owner};
+use crate::claims::claim::Owner;
 use crate::claims::combine::{PlanInput, plan};
 use crate::claims::plan::Plan;
 use crate::error_chain::chain;
-use crate::rules::{RuleGates, RuleNotice, Rules};
+use crate::rules::{RuleNotice, RuleSettings, Rules};
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
 use crate::strategies::cpu_suppress::state::{Condition, Held, SuppressState};
@@ -43,12 +43,14 @@ struct Planned {
 
 impl Planned {
     fn is_from(&self, snapshot: &Snapshot, held: Option<&Held>, decided: bool) -> bool {
-        let Snapshot { node, pods, slo, topology, tree, usage: _ } = &self.snapshot;
+        let Snapshot { node, pods, slo, topology, tree, dirs, kernel, usage: _ } = &self.snapshot;
         same(node.as_ref(), snapshot.node.as_ref())
             && same(topology.as_ref(), snapshot.topology.as_ref())
             && Arc::ptr_eq(pods, &snapshot.pods)
             && Arc::ptr_eq(slo, &snapshot.slo)
             && Arc::ptr_eq(tree, &snapshot.tree)
+            && Arc::ptr_eq(dirs, &snapshot.dirs)
+            && Arc::ptr_eq(kernel, &snapshot.kernel)
             && self.held.as_ref() == held
             && self.decided == decided
     }
@@ -65,14 +67,14 @@ fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
 impl Decider {
     /// Deciders of a starting agent; `suppress` holds what the kernel's files said.
     pub(super) fn new(
-        gates: RuleGates,
+        rules: &RuleSettings,
         settings: SuppressSettings,
         suppress: SuppressState,
         be_dir: CgroupDir,
         semantics: Semantics,
     ) -> Self {
         Self {
-            rules: Rules::new(gates),
+            rules: Rules::new(rules),
             suppress,
             figures: None,
             settings,
@@ -115,8 +117,8 @@ impl Decider {
         }
         self.planned = Some(Planned { snapshot: snapshot.clone(), held, decided });
         self.observe(snapshot);
-        let mut claims: Vec<Claim> = self.rules.claims(snapshot);
-        claims.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
+        let mut claims = self.rules.claims(snapshot);
+        claims.cgroup.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
         let plan = plan(PlanInput {
             pods: &snapshot.pods,
             topology: snapshot.topology.as_deref(),

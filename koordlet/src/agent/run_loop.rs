@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use super::decider::Decider;
 use super::joined::Joined;
 use super::pace::{GATHER, Pace};
+use super::rule_settings::rule_settings;
 use super::sources::{News, SourceReader};
 use super::upkeep::{self, Refusals};
 use super::world::World;
@@ -28,7 +29,6 @@ use crate::node::collect::Collector;
 use crate::node::follower::Follower;
 use crate::node::history::History;
 use crate::report::metrics::{Metrics, Part, Update};
-use crate::rules::RuleGates;
 use crate::state::groups::HostAppDir;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
@@ -98,10 +98,7 @@ impl RunLoop {
         effects: Effects,
     ) -> Self {
         let be_dir = world.naming().qos_dir(KubeQos::BestEffort).clone();
-        let gates = RuleGates {
-            cpu_normalization: config.gates.is_on(Gate::CpuNormalization),
-            batch_resource: config.gates.is_on(Gate::BatchResource),
-        };
+        let rules = rule_settings(config);
         let step = config.cpu_suppress_interval.unwrap_or_default();
         let settings = SuppressSettings {
             enabled: config.gates.is_on(Gate::BeCpuSuppress),
@@ -111,7 +108,7 @@ impl RunLoop {
         };
         let suppress = present_limits(&world);
         Self {
-            decider: Decider::new(gates, settings, suppress, be_dir, layout.semantics()),
+            decider: Decider::new(&rules, settings, suppress, be_dir, layout.semantics()),
             world,
             joined: Joined::new(sources.present(), monotonic()),
             is_final: false,

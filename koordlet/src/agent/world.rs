@@ -8,6 +8,8 @@ use super::joined::Joined;
 use super::once::Once;
 use super::policy::PolicyIntake;
 use crate::api::node::Node;
+use crate::api::node_slo::HostApplication;
+use crate::api::qos::KubeQos;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::naming::Naming;
 use crate::cgroup::path::CgroupDir;
@@ -19,10 +21,12 @@ use crate::error_chain::chain;
 use crate::host::roots::Roots;
 use crate::host::text_file;
 use crate::host::topology::{NodeCpuInfo, ProcessorInfo};
+use crate::node::kernel_facts;
 use crate::node::tree_scan::scan;
 use crate::report::metrics::{Metrics, Update};
 use crate::state::groups::HostAppDir;
 use crate::state::hub::Writers;
+use crate::state::node_dirs::NodeDirs;
 use crate::state::pods::PodTable;
 use crate::state::topology::{CpuInfo, KubeletCpuPolicy, KubeletFacts, Topology, TopologyInput};
 use crate::state::tree::{TreeChange, TreeKeeper};
@@ -88,6 +92,7 @@ impl World {
             said: Said::default(),
         };
         world.rescan();
+        world.publish_dirs();
         world.refresh_host();
         world
     }
@@ -127,6 +132,7 @@ impl World {
             self.metrics.updated(Update::NodeSlo);
             self.writers.slo.set(Arc::new(self.policy.slo().clone()));
         }
+        self.publish_dirs();
         self.overrides = joined.overrides().cloned();
         self.set_pods(joined, now);
         self.publish_topology();
@@ -177,19 +183,30 @@ impl World {
                 }
             }
         }
+        let facts = kernel_facts::read(&self.roots, &self.layout, self.naming.kubepods());
+        self.writers.kernel.set(Arc::new(facts));
         let state = self.roots.var_lib_kubelet.join("cpu_manager_state");
         self.kubelet.cpu_manager_state = text_file::read(&state).ok();
         self.publish_topology();
     }
 
     /// Cgroup directories of the policy's host applications.
-    pub(super) fn host_apps(&mut self) -> Vec<HostAppDir> {
-        let (mut dirs, mut refused) = (Vec::new(), Vec::new());
+    pub(super) fn host_apps(&self) -> Vec<HostAppDir> {
+        let dirs = self.writers.dirs.get();
+        let dir = |(app, dir): &(HostApplication, CgroupDir)| HostAppDir {
+            name: app.name.clone(),
+            dir: dir.clone(),
+        };
+        dirs.host_apps.iter().map(dir).collect()
+    }
+
+    fn publish_dirs(&mut self) {
+        let (mut host_apps, mut refused) = (Vec::new(), Vec::new());
         for app in &self.policy.slo().host_applications {
             match self.naming.host_app_dir(app) {
                 Ok(dir) => {
                     self.watched.add(dir.clone());
-                    dirs.push(HostAppDir { name: app.name.clone(), dir });
+                    host_apps.push((app.clone(), dir));
                 }
                 Err(error) => refused.push(format!("{}: {error}", app.name)),
             }
@@ -197,7 +214,9 @@ impl World {
         for news in self.said.host_apps.news(refused) {
             tracing::warn!(what = news, "host application refused");
         }
-        dirs
+        let class = |class| (class, self.naming.qos_dir(class).clone());
+        let classes = [KubeQos::Guaranteed, KubeQos::Burstable, KubeQos::BestEffort].map(class).to_vec();
+        self.writers.dirs.set(Arc::new(NodeDirs { classes, host_apps }));
     }
 
     /// Labels and annotations are what others are told of, collection.md 7.3.

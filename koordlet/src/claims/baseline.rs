@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::be_cpus::best_effort_cpus;
 use super::claim::{Claim, Owner, Reason, Wish};
 use super::native::NativePod;
-use super::target::Target;
+use super::target::CgroupTarget;
 use crate::api::resources::Native;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
@@ -79,7 +79,7 @@ pub(super) fn claim(
     reason: &Arc<Reason>,
 ) -> Claim {
     Claim {
-        target: Target::cgroup(dir, resource),
+        target: CgroupTarget::new(dir, resource),
         wish: Wish::Hold(value),
         owner,
         reason: Arc::clone(reason),
@@ -113,7 +113,7 @@ fn kubelet_exclusive(pod: &PodEntry, topology: &Topology, reasons: &Reasons, cla
     let mut any = false;
     let mut leave = |dir: &CgroupDir, resource, reason: &Arc<Reason>| {
         claims.push(Claim {
-            target: Target::cgroup(dir, resource),
+            target: CgroupTarget::new(dir, resource),
             wish: Wish::Leave,
             owner: Owner::KubeletExclusive,
             reason: Arc::clone(reason),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::Target;
+use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
 
 /// Who wishes a value. The order is the precedence where two owners claim one target and the table in
@@ -14,6 +14,20 @@ use crate::cgroup::value::Value;
 pub enum Owner {
     /// The kubelet's exclusive CPUs (`cpu_manager_state`): leave cpuset and quota alone.
     KubeletExclusive,
+    /// `rules/cpuset_allocator`
+    CpuSetAllocator,
+    /// `rules/group_identity`
+    GroupIdentity,
+    /// `rules/core_sched`
+    CoreSched,
+    /// `rules/oom_score_adj`
+    OomScoreAdj,
+    /// `rules/pod_resctrl`
+    PodResctrl,
+    /// `rules/terway_qos`
+    TerwayQos,
+    /// `rules/tc_network_qos`
+    TcNetworkQos,
     /// `rules/batch_resource`.
     BatchResource,
     /// `rules/cpu_normalization`.
@@ -33,6 +47,13 @@ impl Owner {
     pub fn name(self) -> &'static str {
         match self {
             Self::KubeletExclusive => "kubelet exclusive CPUs",
+            Self::CpuSetAllocator => "cpuset allocator",
+            Self::GroupIdentity => "group identity",
+            Self::CoreSched => "core scheduling",
+            Self::OomScoreAdj => "OOM score",
+            Self::PodResctrl => "pod resctrl",
+            Self::TerwayQos => "Terway QoS",
+            Self::TcNetworkQos => "tc network QoS",
             Self::BatchResource => "batch resource",
             Self::CpuNormalization => "CPU normalization",
             Self::CpuSuppress => "CPU suppress",
@@ -59,22 +80,50 @@ pub struct Reason {
 
 /// What is wished for a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Wish<V = Value> {
     /// Hold this value.
-    Hold(Value),
+    Hold(V),
     /// Not ours: keep what others put there.
     Leave,
 }
 
 /// One part's wish for one target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim<T: Target = CgroupTarget> {
     /// What.
-    pub target: Target,
+    pub target: T,
     /// Which value.
-    pub wish: Wish,
+    pub wish: Wish<T::Value>,
     /// Who.
     pub owner: Owner,
     /// Why.
     pub reason: Arc<Reason>,
+}
+
+impl<T: Target> Claim<T> {
+    /// A claim that a target hold `value`.
+    pub fn hold(target: T, value: T::Value, owner: Owner, reason: Arc<Reason>) -> Self {
+        Self { target, wish: Wish::Hold(value), owner, reason }
+    }
+}
+
+/// Claims of all kinds, in any order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claims {
+    /// On cgroup files.
+    pub cgroup: Vec<Claim>,
+    /// On settings of the host.
+    pub host_files: Vec<Claim<HostFile>>,
+    /// On tasks.
+    pub tasks: Vec<Claim<TaskTarget>>,
+}
+
+impl Claims {
+    /// Adds those of `other`.
+    pub fn append(&mut self, other: Self) {
+        let Self { cgroup, host_files, tasks } = other;
+        self.cgroup.extend(cgroup);
+        self.host_files.extend(host_files);
+        self.tasks.extend(tasks);
+    }
 }

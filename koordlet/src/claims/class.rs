@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::claim::{Claim, Reason, Wish};
 use super::plan::{Decision, Desired};
-use super::target::Target;
+use super::target::CgroupTarget;
 use crate::api::qos::KubeQos;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
@@ -35,12 +35,12 @@ pub(super) fn best_effort_dir(tree: &CgroupTree, pods: &PodTable) -> Option<Cgro
 pub(super) fn lift_quotas_above(
     be_dir: &CgroupDir,
     semantics: Semantics,
-    entries: &mut BTreeMap<Target, Desired>,
+    entries: &mut BTreeMap<CgroupTarget, Desired>,
 ) {
     if !semantics.child_quota_bounded_by_parent {
         return;
     }
-    let class = Target::cgroup(be_dir, Resource::CfsQuota);
+    let class = CgroupTarget::new(be_dir, Resource::CfsQuota);
     let Some((limit, owner)) = entries.get(&class).and_then(|class| match &class.decision {
         Decision::Hold(Value::Quota(CfsQuota::Micros(limit))) => Some((*limit, class.owner)),
         _ => None,
@@ -64,10 +64,10 @@ pub(super) fn lift_quotas_above(
     }
 }
 
-fn starts_with(Target::Cgroup { dir, .. }: &Target, be_dir: &CgroupDir) -> bool {
+fn starts_with(CgroupTarget { dir, .. }: &CgroupTarget, be_dir: &CgroupDir) -> bool {
     dir.as_str().starts_with(be_dir.as_str())
 }
 
-fn lies_beneath(Target::Cgroup { dir, .. }: &Target, be_dir: &CgroupDir) -> bool {
+fn lies_beneath(CgroupTarget { dir, .. }: &CgroupTarget, be_dir: &CgroupDir) -> bool {
     dir != be_dir && be_dir.contains(dir)
 }

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::claim::{Claim, Owner, Wish};
+use super::claim::{Claim, Claims, Owner, Wish};
 use super::plan::{Decision, Desired, Plan, Subtree};
 use super::subtree::Subtrees;
-use super::target::Target;
+use super::target::{CgroupTarget, Target};
 use super::{baseline, class, pod};
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
@@ -74,9 +74,8 @@ pub fn precedence(resource: Resource) -> &'static [Rank] {
 }
 
 /// Sorts first what wins.
-fn place(target: &Target, owner: Owner) -> (usize, Owner) {
-    let Target::Cgroup { resource, .. } = target;
-    let order = precedence(*resource);
+fn place<T: Target>(target: &T, owner: Owner) -> (usize, Owner) {
+    let order = target.precedence();
     (order.iter().position(|rank| rank.owner == owner).unwrap_or(order.len()), owner)
 }
 
@@ -92,39 +91,42 @@ pub struct PlanInput<'a> {
     /// What this host's kernel refuses.
     pub semantics: Semantics,
     /// All claims of rules and strategies, in any order.
-    pub claims: Vec<Claim>,
+    pub claims: Claims,
     /// Owners whose inputs have been seen; handed through to the executor.
     pub synced: BTreeSet<Owner>,
 }
 
 /// Combines all claims and baselines to one decision a target.
 pub fn plan(input: PlanInput<'_>) -> Plan {
-    let PlanInput { pods, topology, tree, semantics, mut claims, synced } = input;
+    let PlanInput { pods, topology, tree, semantics, claims, synced } = input;
+    let Claims { mut cgroup, host_files, tasks } = claims;
     let be_dir = class::best_effort_dir(tree, pods);
-    baseline::push(pods, topology, tree, be_dir.as_ref(), &mut claims);
-    // Stable, so that of two claims of one owner the first stays first.
-    claims.sort_by(|a, b| {
-        a.target.cmp(&b.target).then_with(|| place(&a.target, a.owner).cmp(&place(&b.target, b.owner)))
-    });
-    let mut entries = group(claims, &Subtrees::new(pods, tree));
+    baseline::push(pods, topology, tree, be_dir.as_ref(), &mut cgroup);
+    let subtrees = Subtrees::new(pods, tree);
+    let mut entries = group(cgroup, |target: &CgroupTarget| subtrees.of(&target.dir));
     for entry in pods.pods.values() {
         pod::fit_quota(entry, semantics, &mut entries);
     }
     if let Some(be_dir) = &be_dir {
         class::lift_quotas_above(be_dir, semantics, &mut entries);
     }
-    Plan { entries, synced }
+    let host_files = group(host_files, |_| Subtree::Class);
+    let tasks = group(tasks, |target| subtrees.of(&target.dir));
+    Plan { entries, host_files, tasks, synced }
 }
 
-/// Claims sorted by target and precedence -> one decision a target.
-fn group(claims: Vec<Claim>, subtrees: &Subtrees) -> BTreeMap<Target, Desired> {
-    let mut entries: Vec<(Target, Desired)> = Vec::new();
+/// Claims -> one decision a target, by the precedence of each.
+fn group<T: Target>(mut claims: Vec<Claim<T>>, subtree: impl Fn(&T) -> Subtree) -> BTreeMap<T, Desired<T>> {
+    // Stable, so that of two claims of one owner the first stays first.
+    claims.sort_by(|a, b| {
+        a.target.cmp(&b.target).then_with(|| place(&a.target, a.owner).cmp(&place(&b.target, b.owner)))
+    });
+    let mut entries: Vec<(T, Desired<T>)> = Vec::new();
     for claim in claims {
         match entries.last_mut() {
             Some((target, desired)) if *target == claim.target => desired.claims.push(claim),
             _ => {
-                let Target::Cgroup { dir, .. } = &claim.target;
-                let subtree = subtrees.of(dir);
+                let subtree = subtree(&claim.target);
                 entries.push((claim.target.clone(), Desired::decided_by(claim, Vec::new(), subtree)));
             }
         }
@@ -132,9 +134,9 @@ fn group(claims: Vec<Claim>, subtrees: &Subtrees) -> BTreeMap<Target, Desired> {
     entries.into_iter().collect()
 }
 
-impl Desired {
+impl<T: Target> Desired<T> {
     /// The decision that `winner` makes, with the claims that it beat.
-    pub(super) fn decided_by(winner: Claim, beaten: Vec<Claim>, subtree: Subtree) -> Self {
+    pub(crate) fn decided_by(winner: Claim<T>, beaten: Vec<Claim<T>>, subtree: Subtree) -> Self {
         let decision = match &winner.wish {
             Wish::Leave => Decision::Leave,
             Wish::Hold(value) if winner.owner.is_baseline() => Decision::Release(value.clone()),
@@ -145,7 +147,9 @@ impl Desired {
         claims.insert(0, winner);
         Self { decision, owner, reason, claims, subtree }
     }
+}
 
+impl Desired {
     /// The finite quota that the target is to hold or fall back to, in microseconds per 100 ms.
     pub(super) fn quota(&self) -> Option<i64> {
         match &self.decision {
@@ -167,8 +171,9 @@ mod tests {
     use super::*;
     use crate::units::{CfsQuota, CpuShares, MemoryLimit};
 
-    const OWNERS: [Owner; 7] = [
+    const OWNERS: [Owner; 8] = [
         Owner::KubeletExclusive,
+        Owner::CpuSetAllocator,
         Owner::BatchResource,
         Owner::CpuNormalization,
         Owner::CpuSuppress,
@@ -187,7 +192,7 @@ mod tests {
             _ => Value::Int(figure),
         };
         let reason = super::super::claim::Reason { text: format!("{owner:?}"), inputs: BTreeMap::new() };
-        let target = Target::cgroup(&dir("kubepods/x"), resource);
+        let target = CgroupTarget::new(&dir("kubepods/x"), resource);
         Claim { target, wish: Wish::Hold(value), owner, reason: Arc::new(reason) }
     }
 
@@ -195,7 +200,7 @@ mod tests {
     fn winner(resource: Resource, one: Owner, other: Owner) -> Owner {
         let win = |claims: Vec<Claim>| {
             let plan = plan_of(&PodTable::default(), None, BOUNDED, claims);
-            let desired = &plan.entries[&Target::cgroup(&dir("kubepods/x"), resource)];
+            let desired = &plan.entries[&CgroupTarget::new(&dir("kubepods/x"), resource)];
             assert_eq!(desired.claims.len(), 2, "the loser stays in the chain");
             assert_eq!(desired.claims[0].owner, desired.owner);
             assert_eq!(desired.claims[0].reason, desired.reason);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::claim::{Claim, Owner, Wish};
 use super::combine::precedence;
 use super::plan::{Decision, Desired};
-use super::target::Target;
+use super::target::CgroupTarget;
 use crate::cgroup::value::Value;
 
 /// One claim on a target and what became of it (an element of `claims` in `explain -o json`).
@@ -30,7 +30,11 @@ pub struct ExplainedClaim {
 
 /// The chain of claims on one target, the deciding one first. `text` writes a value as this host's kernel
 /// does.
-pub fn chain(target: &Target, desired: &Desired, text: impl Fn(&Value) -> String) -> Vec<ExplainedClaim> {
+pub fn chain(
+    target: &CgroupTarget,
+    desired: &Desired,
+    text: impl Fn(&Value) -> String,
+) -> Vec<ExplainedClaim> {
     let winner = desired.claims.first();
     let explained = |(index, claim): (usize, &Claim)| ExplainedClaim {
         owner: claim.owner,
@@ -46,8 +50,8 @@ pub fn chain(target: &Target, desired: &Desired, text: impl Fn(&Value) -> String
 }
 
 /// The table's reason where the table decided, else the winner's own: it followed from other targets.
-fn why_lost(target: &Target, winner: &Claim, loser: &Claim) -> String {
-    let Target::Cgroup { resource, .. } = target;
+fn why_lost(target: &CgroupTarget, winner: &Claim, loser: &Claim) -> String {
+    let CgroupTarget { resource, .. } = target;
     let order = precedence(*resource);
     let place = |owner| order.iter().position(|rank| rank.owner == owner);
     match (place(winner.owner), place(loser.owner)) {
@@ -61,7 +65,7 @@ fn why_lost(target: &Target, winner: &Claim, loser: &Claim) -> String {
 }
 
 /// The same chain as lines: the decision, then each claim that lost.
-pub fn lines(target: &Target, desired: &Desired, text: impl Fn(&Value) -> String) -> Vec<String> {
+pub fn lines(target: &CgroupTarget, desired: &Desired, text: impl Fn(&Value) -> String) -> Vec<String> {
     let decision = match &desired.decision {
         Decision::Hold(value) => format!("hold {}", text(value)),
         Decision::Leave => "leave to others".to_owned(),

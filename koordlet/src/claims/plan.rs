@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::claim::{Claim, Owner, Reason};
-use super::target::Target;
+use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
 
 /// What the executor has to make true for one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub enum Decision<V = Value> {
     /// Hold this value against others.
-    Hold(Value),
+    Hold(V),
     /// Write nothing and forget a value of ours without restoring it.
     Leave,
     /// Nobody but a baseline claims it: if the ledger says that we changed it, write this value once and let
     /// go; else do nothing.
-    Release(Value),
+    Release(V),
 }
 
 /// Which lock-step group of writes a target belongs to: order holds within one subtree.
@@ -29,26 +29,30 @@ pub enum Subtree {
 }
 
 /// A decision with its chain of reasons.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desired {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired<T: Target = CgroupTarget> {
     /// What to do.
-    pub decision: Decision,
+    pub decision: Decision<T::Value>,
     /// Owner of the claim that decided.
     pub owner: Owner,
     /// Its reason.
     pub reason: Arc<Reason>,
     /// All claims on the target, the deciding one first.
-    pub claims: Vec<Claim>,
-    /// The write group.
+    pub claims: Vec<Claim<T>>,
+    /// The write group of a cgroup file; of anything else, that of the host.
     pub subtree: Subtree,
 }
 
 /// The state of the world that the executor makes true. A target that is not in it and is in the ledger is
 /// restored to its recorded original once all owners in `synced` cover the ledger entry's owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// One decision a target.
-    pub entries: BTreeMap<Target, Desired>,
+    /// One decision a cgroup file.
+    pub entries: BTreeMap<CgroupTarget, Desired>,
+    /// One decision a setting of the host.
+    pub host_files: BTreeMap<HostFile, Desired<HostFile>>,
+    /// One decision an attribute of a directory's tasks.
+    pub tasks: BTreeMap<TaskTarget, Desired<TaskTarget>>,
     /// Owners whose inputs have been seen at least once: only their ledger entries may be judged.
     pub synced: BTreeSet<Owner>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::claim::{Claim, Owner, Reason, Wish};
 use super::native::NativePod;
 use super::plan::{Decision, Desired};
-use super::target::Target;
+use super::target::CgroupTarget;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
 use crate::cgroup::value::Value;
@@ -16,11 +16,11 @@ use crate::state::pods::PodEntry;
 use crate::units::CfsQuota;
 
 /// Fits the quotas of one pod's subtree, whose own decisions are in `entries` already.
-pub(super) fn fit_quota(pod: &PodEntry, semantics: Semantics, entries: &mut BTreeMap<Target, Desired>) {
+pub(super) fn fit_quota(pod: &PodEntry, semantics: Semantics, entries: &mut BTreeMap<CgroupTarget, Desired>) {
     if !semantics.child_quota_bounded_by_parent {
         return;
     }
-    let target = Target::cgroup(&pod.dir, Resource::CfsQuota);
+    let target = CgroupTarget::new(&pod.dir, Resource::CfsQuota);
     let Some(desired) = entries.get_mut(&target) else { return };
     if let Some(own) = desired.quota().filter(|_| is_held(desired))
         && let Some((quota, reason)) = kept_for_pod_start(pod, own)
@@ -61,10 +61,10 @@ fn cap_containers(
     limit: i64,
     owner: Owner,
     pod_is_held: bool,
-    entries: &mut BTreeMap<Target, Desired>,
+    entries: &mut BTreeMap<CgroupTarget, Desired>,
 ) {
     for dir in pod.containers.iter().filter_map(|container| container.dir.as_ref()) {
-        let target = Target::cgroup(dir, Resource::CfsQuota);
+        let target = CgroupTarget::new(dir, Resource::CfsQuota);
         let Some(desired) = entries.get_mut(&target) else { continue };
         let Some(own) = desired.quota().filter(|own| *own > limit) else { continue };
         if pod_is_held || is_held(desired) {
@@ -85,6 +85,6 @@ fn is_held(desired: &Desired) -> bool {
     matches!(desired.decision, Decision::Hold(_))
 }
 
-fn hold(target: Target, quota: CfsQuota, owner: Owner, reason: Arc<Reason>) -> Claim {
+fn hold(target: CgroupTarget, quota: CfsQuota, owner: Owner, reason: Arc<Reason>) -> Claim {
     Claim { target, wish: Wish::Hold(Value::Quota(quota)), owner, reason }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::claim::Claim;
+use super::claim::{Claim, Claims};
 use super::combine::{PlanInput, plan};
 use super::plan::{Decision, Plan};
-use super::target::Target;
+use super::target::CgroupTarget;
 use crate::api::keys;
 use crate::api::pod::{Container, ContainerStatus, Pod};
 use crate::cgroup::naming::{CgroupDriver, Naming};
@@ -122,12 +122,13 @@ pub(crate) fn plan_of(
     semantics: Semantics,
     claims: Vec<Claim>,
 ) -> Plan {
+    let claims = Claims { cgroup: claims, ..Claims::default() };
     plan(PlanInput { pods, topology, tree: &tree(pods), semantics, claims, synced: BTreeSet::new() })
 }
 
 /// What a plan says of one file: `hold 5`, `release 5`, `leave`, or `-` where it has no entry.
 pub(crate) fn said(plan: &Plan, path: &str, resource: Resource) -> String {
-    match plan.entries.get(&Target::cgroup(&dir(path), resource)).map(|desired| &desired.decision) {
+    match plan.entries.get(&CgroupTarget::new(&dir(path), resource)).map(|desired| &desired.decision) {
         Some(Decision::Hold(value)) => format!("hold {value}"),
         Some(Decision::Release(value)) => format!("release {value}"),
         Some(Decision::Leave) => "leave".to_owned(),

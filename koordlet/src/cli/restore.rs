@@ -35,7 +35,7 @@ fn offline(config: &Config) -> anyhow::Result<crate::executor::RestoreReport> {
     Ok(restore_offline(ExecutorConfig {
         layout: Arc::new(layout),
         run_dir: config.run_dir.clone(),
-        proc: config.roots.proc.clone(),
+        roots: config.roots.clone(),
         dry_run: config.dry_run,
         host_root: crate::agent::host_root(config),
         observer: None,

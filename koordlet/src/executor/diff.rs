@@ -8,7 +8,7 @@ use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::{Value, ValueError, quota_for_period, quota_per_100ms};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::CFS_PERIOD_US;
 
 /// The CFS period that is in force for a quota.
@@ -51,8 +51,8 @@ impl Files {
     }
 
     /// The absolute path of a target, as the host sees it.
-    pub fn shown_path(&self, target: &Target) -> String {
-        let Target::Cgroup { dir, resource } = target;
+    pub fn shown_path(&self, target: &CgroupTarget) -> String {
+        let CgroupTarget { dir, resource } = target;
         let path = self.layout.file(dir, *resource).and_then(|loc| self.layout.path(&loc));
         let Some(path) = path else { return target.to_string() };
         let host =

@@ -10,6 +10,8 @@ pub mod diff;
 pub mod engine;
 pub mod foreign;
 pub mod handle;
+mod host_files;
+mod keeper;
 mod lane;
 pub mod ledger;
 pub mod observer;
@@ -35,6 +37,7 @@ pub use self::report::{ClaimReport, Notice, NoticeKind, RestoreReport, TargetRep
 pub use self::stats::ExecutorStats;
 pub use self::worker::spawn;
 use crate::cgroup::layout::Layout;
+use crate::host::roots::Roots;
 
 /// What the executor needs to know.
 #[derive(Clone, Debug)]
@@ -43,8 +46,8 @@ pub struct ExecutorConfig {
     pub layout: Arc<Layout>,
     /// `--run-dir`: holds the ledger and the lock. Made if missing.
     pub run_dir: PathBuf,
-    /// Root of procfs, for the boot id.
-    pub proc: PathBuf,
+    /// Roots of procfs and sysfs.
+    pub roots: Roots,
     /// Decide and report, write nothing: neither host files nor the ledger, and take no lock.
     pub dry_run: bool,
     /// Our view of the cgroup root and the host's, where they differ (in a DaemonSet's pod), for shown paths.

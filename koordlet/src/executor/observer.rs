@@ -2,14 +2,46 @@
 
 use std::fmt;
 
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
+
+/// What a write is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteSubject {
+    /// A file of a cgroup directory.
+    Cgroup(CgroupTarget),
+    /// The tasks of a cgroup directory, or something that stands for it elsewhere.
+    Directory(CgroupDir),
+    /// The whole host.
+    Host,
+}
+
+impl WriteSubject {
+    /// The cgroup directory that it is about.
+    pub fn dir(&self) -> Option<&CgroupDir> {
+        match self {
+            Self::Cgroup(target) => Some(&target.dir),
+            Self::Directory(dir) => Some(dir),
+            Self::Host => None,
+        }
+    }
+
+    /// The resource of a cgroup file.
+    pub fn resource(&self) -> Option<Resource> {
+        match self {
+            Self::Cgroup(target) => Some(target.resource),
+            Self::Directory(_) | Self::Host => None,
+        }
+    }
+}
 
 /// One write that really happened: neither a wish, nor an attempt, nor a value that was there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRecord {
-    /// What was written.
-    pub target: Target,
+    /// What it is about.
+    pub subject: WriteSubject,
     /// Path of the file as the host sees it.
     pub path: String,
     /// Text that was written.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::backend::cgroup_file::CgroupFiles;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
+use super::keeper::keepers;
 use super::report::RestoreReport;
 use super::stats::ExecutorStats;
 use super::watch::NoWatch;
@@ -20,12 +21,15 @@ pub fn restore_offline(config: ExecutorConfig) -> Result<RestoreReport, Executor
         backend: Arc::new(CgroupFiles::new(config.layout)),
         watch: Box::new(NoWatch),
         ledger,
-        boot: boot_id(&config.proc),
+        boot: boot_id(&config.roots.proc),
         dry_run: config.dry_run,
         slow_writes: SlowWrites::Inline,
         stats: Arc::new(ExecutorStats::default()),
     });
     let mut report = engine.restore_all(now());
+    for keeper in &mut keepers(config.roots) {
+        keeper.restore(&mut engine.books(now()), &mut report);
+    }
     if let Some(damage) = damage {
         let path = damage.kept_as.unwrap_or(config.run_dir);
         let why = format!("{} damaged lines of the ledger: {}", damage.lines, damage.what);

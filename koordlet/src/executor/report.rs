@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::claims::claim::Owner;
+use crate::claims::claim::{Owner, Wish};
+use crate::claims::plan::Desired;
+use crate::claims::target::Target;
 
 /// How a target stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,6 +63,56 @@ pub struct TargetReport {
     /// What keeps the value from being held, e.g. the kernel's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+}
+
+/// How a target stands, for a report.
+pub(super) struct Stand {
+    /// Path as the host sees it.
+    pub(super) path: String,
+    /// Inode number of its directory.
+    pub(super) cgroup_id: Option<u64>,
+    /// Text that is shown as its value.
+    pub(super) value: Option<String>,
+    pub(super) state: TargetState,
+    /// Text that was there before our first write.
+    pub(super) replaced: Option<String>,
+    pub(super) detail: Option<String>,
+}
+
+impl Stand {
+    /// The report of a target that stands so, with what the plan says of it: whose it is and why, and all claims.
+    /// `text` writes a value as the kernel does.
+    pub(super) fn report<T: Target>(
+        self,
+        desired: &Desired<T>,
+        text: impl Fn(&T::Value) -> String,
+    ) -> TargetReport {
+        let claims = desired.claims.iter().enumerate();
+        let claims = claims
+            .map(|(index, claim)| ClaimReport {
+                owner: claim.owner,
+                value: match &claim.wish {
+                    Wish::Hold(value) => Some(text(value)),
+                    Wish::Leave => None,
+                },
+                reason: claim.reason.text.clone(),
+                won: index == 0,
+            })
+            .collect();
+        let Self { path, cgroup_id, value, state, replaced, detail } = self;
+        TargetReport {
+            path,
+            cgroup_id,
+            value,
+            state,
+            owner: desired.owner,
+            reason: desired.reason.text.clone(),
+            inputs: desired.reason.inputs.clone(),
+            replaced,
+            claims,
+            detail,
+        }
+    }
 }
 
 /// What a restore did.

@@ -16,10 +16,11 @@ use super::backend::timed::Timed;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
 use super::handle::{Ask, Executor, Inbox, NoticeSender, Stop, notices};
+use super::keeper::{Keeper, keepers};
 use super::lane::Lanes;
 use super::ledger::Damage;
 use super::ledger::lock::LockError;
-use super::report::{Notice, NoticeKind};
+use super::report::{Notice, NoticeKind, RestoreReport, TargetReport};
 use super::run_dir::{self, RunDirGuard};
 use super::stats::{ExecutorStats, count};
 use super::watch::{FileEvent, InotifyWatch, NoWatch, Watch};
@@ -47,7 +48,7 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
         backend: Arc::clone(&backend),
         watch: open_watch(Arc::clone(&config.layout)),
         ledger,
-        boot: boot_id(&config.proc),
+        boot: boot_id(&config.roots.proc),
         dry_run: config.dry_run,
         slow_writes: SlowWrites::Lane,
         stats: Arc::clone(&stats),
@@ -56,7 +57,8 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     let lanes = Lanes::new(backend, Arc::clone(&inbox));
     let run_dir = RunDirGuard::new(config.run_dir, lock, now());
     let (alive, ended) = watch::channel(());
-    let worker = Worker { engine, inbox: Arc::clone(&inbox), lanes, sender, run_dir, _alive: alive };
+    let keepers = keepers(config.roots);
+    let worker = Worker { engine, keepers, inbox: Arc::clone(&inbox), lanes, sender, run_dir, _alive: alive };
     let thread = thread::Builder::new()
         .name("executor".to_owned())
         .spawn(move || worker.run())
@@ -96,6 +98,7 @@ fn open_watch(layout: Arc<Layout>) -> Box<dyn Watch> {
 
 struct Worker {
     engine: Engine,
+    keepers: Vec<Box<dyn Keeper>>,
     inbox: Arc<Inbox>,
     lanes: Lanes,
     sender: NoticeSender,
@@ -120,7 +123,7 @@ impl Worker {
             }
             self.lanes.run(self.engine.take_slow_jobs(), self.engine.overdue_jobs());
         };
-        let report = stop.restore.then(|| self.engine.restore_all(now()));
+        let report = stop.restore.then(|| self.restore_all());
         drop(self);
         // Nobody may be waiting.
         let _heard = stop.done.send(report).is_ok();
@@ -133,19 +136,26 @@ impl Worker {
             self.engine.slow_done(ticket, result, now());
         }
         // Births before the plan: it may already know the newborn.
-        for event in &pending.events {
+        let lost = (pending.lost > 0).then_some(CgroupEvent::Lost { count: pending.lost });
+        for event in pending.events.iter().chain(&lost) {
             self.engine.cgroup_event(event, now());
-        }
-        if pending.lost > 0 {
-            self.engine.cgroup_event(&CgroupEvent::Lost { count: pending.lost }, now());
+            for keeper in &mut self.keepers {
+                keeper.cgroup_event(event, &mut self.engine.books(now()));
+            }
         }
         if let Some(plan) = pending.plan {
+            for keeper in &mut self.keepers {
+                keeper.apply(&plan, &mut self.engine.books(now()));
+            }
             self.engine.apply(plan, now());
         }
         for event in self.file_events() {
             self.engine.file_event(&event, now());
         }
         self.engine.tick(now());
+        for keeper in &mut self.keepers {
+            keeper.tick(&mut self.engine.books(now()));
+        }
         for ask in pending.asks {
             self.answer(ask);
         }
@@ -174,9 +184,9 @@ impl Worker {
     fn answer(&mut self, ask: Ask) {
         // Whoever asked may have gone; then nobody misses the answer.
         let _heard = match ask {
-            Ask::Explain(sender) => sender.send(self.engine.explain()).is_ok(),
+            Ask::Explain(sender) => sender.send(self.explain()).is_ok(),
             Ask::Restore(sender) => {
-                let report = self.engine.restore_all(now());
+                let report = self.restore_all();
                 let (restored, failed) = (report.restored.len(), report.failed.len());
                 tracing::warn!(
                     restored,
@@ -189,6 +199,22 @@ impl Worker {
         };
     }
 
+    fn explain(&self) -> Vec<TargetReport> {
+        let mut reports = self.engine.explain();
+        for keeper in &self.keepers {
+            reports.extend(keeper.explain(self.engine.ledger()));
+        }
+        reports
+    }
+
+    fn restore_all(&mut self) -> RestoreReport {
+        let mut report = self.engine.restore_all(now());
+        for keeper in &mut self.keepers {
+            keeper.restore(&mut self.engine.books(now()), &mut report);
+        }
+        report
+    }
+
     fn file_events(&mut self) -> Vec<FileEvent> {
         self.engine.watch_mut().drain().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot read inotify events");
@@ -198,7 +224,9 @@ impl Worker {
 
     /// Waits for the inbox, for inotify, or for the engine's next deadline.
     fn sleep(&self) {
-        let timeout = self.engine.next_deadline().map_or(PollTimeout::NONE, until);
+        let deadlines = self.keepers.iter().map(|keeper| keeper.next_deadline());
+        let next = deadlines.chain([self.engine.next_deadline()]).flatten().min();
+        let timeout = next.map_or(PollTimeout::NONE, until);
         let inbox = PollFd::new(self.inbox.wake_descriptor().as_fd(), PollFlags::POLLIN);
         let inotify = self.engine.watch().descriptor().map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let mut descriptors: Vec<PollFd<'_>> = [Some(inbox), inotify].into_iter().flatten().collect();

@@ -13,6 +13,7 @@ pub mod group_files;
 mod groups;
 mod held_stats;
 pub mod history;
+pub mod kernel_facts;
 pub mod numa_use;
 pub mod perf_group;
 pub mod pressure;

@@ -5,14 +5,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::batch_spec::{BatchAmounts, BatchSums};
-use super::ratio::{RatioError, RatioRule};
+use super::plugin::{News, Plugin};
+use super::ratio::{self, RatioError, RatioRule};
 use super::rule_pod::{RulePod, RuleTarget};
+use super::rule_set::RuleNotice;
 use super::wishes::{ReasonKey, Wishes};
+use crate::api::annotations::extended_resource_spec;
+use crate::api::keys::EXTENDED_RESOURCE_SPEC;
 use crate::api::qos::QosClass;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Reason};
 use crate::state::slo::{CpuSuppressPolicy, SuppressPolicy};
+use crate::state::snapshot::Snapshot;
 use crate::units::{CfsQuota, CpuShares, MemoryLimit, MilliCpu};
 
 /// The rule: the node's ratio, and whether batch limits become quotas at all.
@@ -49,22 +54,6 @@ impl BatchResource {
     /// Whether batch limits become quotas.
     pub fn quota_enabled(&self) -> bool {
         self.quota_on.unwrap_or(true)
-    }
-
-    /// Wishes shares, quota and memory limit for one target, the table of hooks.md 8.3.
-    pub fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
-        if pod.entry().qos != Some(QosClass::Be) || !pod.is_active() {
-            return;
-        }
-        let (sums, of_pod) = match target {
-            RuleTarget::Pod(_) => (pod.batch().sums(), true),
-            RuleTarget::Container(container) => {
-                (pod.batch().container(container).map(BatchSums::from), false)
-            }
-        };
-        if let Some(sums) = sums {
-            self.wish_values(sums, of_pod, wishes);
-        }
     }
 
     fn wish_values(&self, sums: BatchSums, of_pod: bool, wishes: &mut Wishes) {
@@ -114,6 +103,52 @@ impl BatchResource {
             _ => format!("{whose} batch-cpu limit of {limit}m (hooks.md 8.3)"),
         };
         Reason { text, inputs }
+    }
+}
+
+impl Plugin for BatchResource {
+    fn owner(&self) -> Option<Owner> {
+        Some(Owner::BatchResource)
+    }
+
+    fn observe(&mut self, news: &News<'_>, notices: &mut Vec<RuleNotice>) {
+        if let Some(node) = news.node {
+            let result = self.update_ratio(ratio::annotation(node));
+            notices.extend(ratio::notice(Self::NODE_RULE, result, self));
+        }
+        if let Some(slo) = news.slo
+            && self.update_policy(&slo.suppress)
+        {
+            notices.push(RuleNotice::Changed { rule: Self::SLO_RULE, now: self.to_string() });
+        }
+        // Annotations are read when a pod's claims are made; here only their faults are told.
+        let pods = news.pods.into_iter().flat_map(|pods| pods.with_new_annotation(EXTENDED_RESOURCE_SPEC));
+        for pod in pods.filter(|pod| pod.qos == Some(QosClass::Be)) {
+            if let Err(error) = extended_resource_spec(&pod.pod) {
+                notices.push(RuleNotice::refused(Self::NAME, pod, error));
+            }
+        }
+    }
+
+    fn is_synced(&self, snapshot: &Snapshot) -> bool {
+        snapshot.pods.synced && snapshot.node.is_some() && snapshot.slo.synced
+    }
+
+    /// Wishes shares, quota and memory limit for one target, the table of hooks.md 8.3.
+    fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
+        if pod.entry().qos != Some(QosClass::Be) || !pod.is_active() {
+            return;
+        }
+        let (sums, of_pod) = match target {
+            RuleTarget::Pod(_) => (pod.batch().sums(), true),
+            RuleTarget::Sandbox(_) => return,
+            RuleTarget::Container(container) => {
+                (pod.batch().container(container).map(BatchSums::from), false)
+            }
+        };
+        if let Some(sums) = sums {
+            self.wish_values(sums, of_pod, wishes);
+        }
     }
 }
 

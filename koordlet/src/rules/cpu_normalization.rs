@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::ratio::{NormalizationRatio, RatioError, RatioRule};
+use super::plugin::{News, Plugin};
+use super::ratio::{self, NormalizationRatio, RatioError, RatioRule};
 use super::rule_pod::{RulePod, RuleTarget};
+use super::rule_set::RuleNotice;
 use super::wishes::{ReasonKey, Wishes};
 use crate::api::annotations::resource_status;
 use crate::api::qos::QosClass;
@@ -12,6 +14,7 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Reason};
 use crate::state::pods::PodEntry;
+use crate::state::snapshot::Snapshot;
 use crate::units::{CfsQuota, MIN_QUOTA_US};
 
 /// The rule. Without a ratio it wishes nothing, so that the quotas of the pods' own specs come back.
@@ -33,14 +36,32 @@ impl CpuNormalization {
     pub fn ratio(&self) -> &RatioRule {
         &self.ratio
     }
+}
+
+impl Plugin for CpuNormalization {
+    fn owner(&self) -> Option<Owner> {
+        Some(Owner::CpuNormalization)
+    }
+
+    fn observe(&mut self, news: &News<'_>, notices: &mut Vec<RuleNotice>) {
+        if let Some(node) = news.node {
+            let result = self.update(ratio::annotation(node));
+            notices.extend(ratio::notice(Self::NAME, result, self.ratio()));
+        }
+    }
+
+    fn is_synced(&self, snapshot: &Snapshot) -> bool {
+        snapshot.pods.synced && snapshot.node.is_some()
+    }
 
     /// Wishes for one target the quota of its CPU limit divided by the ratio, hooks.md 9.4. Nothing where
     /// there is no limit: for a pod, where one of the containers that run with it has none and the pod's own
     /// `resources` have none either (9.5).
-    pub fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
+    fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
         let Some(ratio) = self.ratio.ratio().filter(|_| is_for(pod)) else { return };
         let (native, of_pod) = match target {
             RuleTarget::Pod(_) => (pod.native().pod(), true),
+            RuleTarget::Sandbox(_) => return,
             RuleTarget::Container(container) => (pod.native().container(container), false),
         };
         let Some(limit) = native.quota.micros() else { return };

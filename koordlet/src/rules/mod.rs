@@ -10,12 +10,16 @@ pub mod batch_resource;
 mod batch_spec;
 pub mod cpu_normalization;
 mod go_float;
+pub mod injection;
+pub mod plugin;
 pub mod ratio;
 pub mod rule_pod;
 pub mod rule_set;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 pub mod wishes;
 
-pub use rule_pod::{RulePod, RuleTarget};
-pub use rule_set::{RuleGates, RuleNotice, Rules};
+pub use rule_pod::{RuleGroup, RulePod, RuleTarget};
+pub use rule_set::{RuleNotice, Rules};
+pub use settings::{PluginKind, RuleSettings};

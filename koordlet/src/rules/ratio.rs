@@ -4,10 +4,11 @@
 
 use std::fmt;
 
-use crate::api::keys::CPU_NORMALIZATION_RATIO;
-use crate::units::{CfsQuota, MIN_QUOTA_US};
-
 use super::go_float;
+use super::rule_set::RuleNotice;
+use crate::api::keys::CPU_NORMALIZATION_RATIO;
+use crate::api::node::Node;
+use crate::units::{CfsQuota, MIN_QUOTA_US};
 
 /// A finite ratio above 0. Only above 1 does it scale.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -104,6 +105,24 @@ impl fmt::Display for RatioRule {
             Some(ratio) => write!(f, "ratio {ratio}"),
             None => f.write_str("no ratio"),
         }
+    }
+}
+
+/// The node's annotation.
+pub(super) fn annotation(node: &Node) -> Option<&str> {
+    node.metadata.annotations.get(CPU_NORMALIZATION_RATIO).map(String::as_str)
+}
+
+/// What became of a new annotation, for a rule that says `now`.
+pub(super) fn notice(
+    rule: &'static str,
+    result: Result<bool, RatioError>,
+    now: &impl fmt::Display,
+) -> Option<RuleNotice> {
+    match result {
+        Ok(true) => Some(RuleNotice::Changed { rule, now: now.to_string() }),
+        Ok(false) => None,
+        Err(error) => Some(RuleNotice::Refused { rule, object: "node".to_owned(), error: error.into() }),
     }
 }
 

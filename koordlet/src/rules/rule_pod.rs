@@ -3,6 +3,8 @@
 use std::cell::OnceCell;
 
 use super::batch_spec::BatchSpec;
+use crate::api::node_slo::HostApplication;
+use crate::api::qos::KubeQos;
 use crate::cgroup::path::CgroupDir;
 use crate::claims::native::NativePod;
 use crate::state::pods::{ContainerEntry, PodEntry};
@@ -39,26 +41,53 @@ impl<'a> RulePod<'a> {
         self.batch.get_or_init(|| BatchSpec::of(self.entry))
     }
 
-    /// The pod's directory and its containers', as far as rules may speak about them.
-    pub(super) fn targets(&self) -> impl Iterator<Item = RuleTarget<'a>> + '_ {
+    /// The pod's directory, its sandbox's and its containers', as far as rules may speak about them.
+    pub(super) fn targets(
+        &self,
+        sandbox: Option<&'a CgroupDir>,
+    ) -> impl Iterator<Item = RuleTarget<'a>> + '_ {
         let containers = self.entry.containers.iter().map(RuleTarget::Container);
-        std::iter::once(RuleTarget::Pod(self.entry)).chain(containers).filter(|target| self.reaches(*target))
+        let sandbox = sandbox.map(RuleTarget::Sandbox);
+        let all = std::iter::once(RuleTarget::Pod(self.entry)).chain(sandbox).chain(containers);
+        all.filter(|target| self.reaches(*target))
     }
 
     /// Whether rules may speak about the target: containers of kata pods live in a machine of their own
     /// (hooks.md 6.2).
     pub(super) fn reaches(&self, target: RuleTarget<'_>) -> bool {
-        matches!(target, RuleTarget::Pod(_)) || self.entry.has_host_groups()
+        !matches!(target, RuleTarget::Container(_)) || self.entry.has_host_groups()
     }
 }
 
-/// What a rule is asked about.
+/// What a rule is asked about, of a pod.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleTarget<'a> {
     /// The pod's directory.
     Pod(&'a PodEntry),
+    /// The directory of its sandbox.
+    Sandbox(&'a CgroupDir),
     /// One of its containers, started or about to start.
     Container(&'a ContainerEntry),
+}
+
+/// A directory that is no known pod's and that rules are asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleGroup<'a> {
+    /// A class's directory; Guaranteed's is the kubepods root itself.
+    Class(KubeQos, &'a CgroupDir),
+    /// A pod's or container's directory beneath a class's, of a pod that nobody told of (hooks.md 8.1).
+    Stray(KubeQos, &'a CgroupDir),
+    /// A host application's.
+    HostApp(&'a HostApplication, &'a CgroupDir),
+}
+
+impl<'a> RuleGroup<'a> {
+    /// The cgroup directory.
+    pub fn dir(self) -> &'a CgroupDir {
+        match self {
+            Self::Class(_, dir) | Self::Stray(_, dir) | Self::HostApp(_, dir) => dir,
+        }
+    }
 }
 
 impl<'a> RuleTarget<'a> {
@@ -66,6 +95,7 @@ impl<'a> RuleTarget<'a> {
     pub fn dir(self) -> Option<&'a CgroupDir> {
         match self {
             Self::Pod(pod) => Some(&pod.dir),
+            Self::Sandbox(dir) => Some(dir),
             Self::Container(container) => container.dir.as_ref(),
         }
     }

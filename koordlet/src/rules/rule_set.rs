@@ -1,36 +1,25 @@
-//! All rules of the node: fed with snapshots, asked for the claims of all pods or of one.
+//! All rules of the node: fed with snapshots, asked for the claims of all targets or of one.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::batch_resource::BatchResource;
 use super::cpu_normalization::CpuNormalization;
+use super::plugin::{News, Plugin, PodNews};
 use super::ratio::RatioError;
-use super::rule_pod::{RulePod, RuleTarget};
+use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
+use super::settings::{PluginKind, RuleSettings};
 use super::wishes::{RuleWish, Wishes};
-use crate::api::annotations::{AnnotationError, extended_resource_spec};
-use crate::api::keys::{CPU_NORMALIZATION_RATIO, EXTENDED_RESOURCE_SPEC};
-use crate::api::node::Node;
-use crate::api::qos::QosClass;
-use crate::claims::claim::{Claim, Owner};
-use crate::state::pods::{ContainerEntry, PodEntry, PodTable};
-use crate::state::slo::Slo;
+use crate::api::annotations::AnnotationError;
+use crate::cgroup::path::CgroupDir;
+use crate::cgroup::place::kube_qos_of_path;
+use crate::claims::claim::{Claims, Owner};
+use crate::state::pods::{ContainerEntry, PodEntry};
+use crate::state::sandbox::sandbox_dir;
 use crate::state::snapshot::Snapshot;
+use crate::state::tree::DirKind;
 
-/// Which plugins are on (feature gates of hooks.md 2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleGates {
-    /// `CPUNormalization`, default off.
-    pub cpu_normalization: bool,
-    /// `BatchResource`, default on.
-    pub batch_resource: bool,
-}
-
-impl Default for RuleGates {
-    fn default() -> Self {
-        Self { cpu_normalization: false, batch_resource: true }
-    }
-}
+/// Owners whose claims rules make.
+const OWNERS: [Owner; 2] = [Owner::BatchResource, Owner::CpuNormalization];
 
 /// What became of the inputs of a rule; to be told once.
 #[derive(Debug)]
@@ -53,6 +42,15 @@ pub enum RuleNotice {
     },
 }
 
+impl RuleNotice {
+    /// Something about a pod that `rule` cannot use.
+    pub(super) fn refused(rule: &'static str, pod: &PodEntry, error: impl Into<RuleError>) -> Self {
+        let meta = &pod.pod.metadata;
+        let object = format!("pod {}/{}", meta.namespace, meta.name);
+        Self::Refused { rule, object, error: error.into() }
+    }
+}
+
 /// Why an input was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
@@ -67,63 +65,65 @@ pub enum RuleError {
 /// The rules and what they were last fed with.
 #[derive(Debug, Default)]
 pub struct Rules {
-    cpu_normalization: Option<CpuNormalization>,
-    batch_resource: Option<BatchResource>,
-    node: Option<Arc<Node>>,
-    slo: Option<Arc<Slo>>,
-    pods: Arc<PodTable>,
+    plugins: Vec<Box<dyn Plugin>>,
+    seen: Snapshot,
 }
 
 impl Rules {
     /// The plugins whose gates are on, each in its initial state.
-    pub fn new(gates: RuleGates) -> Self {
-        Self {
-            cpu_normalization: gates.cpu_normalization.then(CpuNormalization::default),
-            batch_resource: gates.batch_resource.then(BatchResource::default),
-            ..Self::default()
-        }
+    pub fn new(settings: &RuleSettings) -> Self {
+        let plugins = settings.plugins.iter().map(|kind| plugin(*kind)).collect();
+        Self { plugins, seen: Snapshot::default() }
     }
 
     /// Parses what is new in the snapshot, hooks.md 5. Inputs that have not arrived yet leave their rules as
     /// they are; a text that was refused is told once, not again while it stays the same.
     pub fn observe(&mut self, snapshot: &Snapshot) -> Vec<RuleNotice> {
+        let seen = std::mem::replace(&mut self.seen, snapshot.clone());
+        let news = news(&seen, snapshot);
         let mut notices = Vec::new();
-        if let Some(node) = &snapshot.node {
-            self.observe_node(node, &mut notices);
+        for plugin in &mut self.plugins {
+            plugin.observe(&news, &mut notices);
         }
-        if snapshot.slo.synced {
-            self.observe_slo(&snapshot.slo, &mut notices);
-        }
-        self.observe_pods(&snapshot.pods, &mut notices);
         notices
     }
 
     /// Owners whose inputs have all arrived, so that ledger entries of theirs may be judged. A plugin whose
     /// gate is off needs the pods only.
     pub fn synced(&self, snapshot: &Snapshot) -> impl Iterator<Item = Owner> + use<> {
-        let pods = snapshot.pods.synced;
-        let node = pods && snapshot.node.is_some();
-        let normalization = if self.cpu_normalization.is_some() { node } else { pods };
-        let batch = if self.batch_resource.is_some() { node && snapshot.slo.synced } else { pods };
-        [(Owner::CpuNormalization, normalization), (Owner::BatchResource, batch)]
-            .into_iter()
-            .filter_map(|(owner, synced)| synced.then_some(owner))
+        let is_synced = |owner: &Owner| {
+            let plugin = self.plugins.iter().find(|plugin| plugin.owner() == Some(*owner));
+            plugin.map_or(snapshot.pods.synced, |plugin| plugin.is_synced(snapshot))
+        };
+        let owners: Vec<Owner> = OWNERS.into_iter().filter(is_synced).collect();
+        owners.into_iter()
     }
 
-    /// The claims of all pods.
-    pub fn claims(&self, snapshot: &Snapshot) -> Vec<Claim> {
-        let mut claims = Vec::new();
+    /// The claims of the node, of all pods, and of the directories beside them.
+    pub fn claims(&self, snapshot: &Snapshot) -> Claims {
+        let mut claims = Claims::default();
         let mut wishes = Wishes::default();
+        for plugin in &self.plugins {
+            plugin.claim_node(snapshot, &mut claims);
+        }
         for pod in snapshot.pods.pods.values() {
-            self.push_pod(pod, &mut wishes, &mut claims);
+            // Without its sandbox a pod gets all the rest.
+            let sandbox = sandbox_dir(pod, &snapshot.tree).ok().flatten();
+            self.push_pod(pod, sandbox, &mut wishes, &mut claims);
+        }
+        for group in groups(snapshot) {
+            for plugin in &self.plugins {
+                plugin.wish_group(&group, &mut wishes);
+            }
+            wishes.claim(group.dir(), &mut claims);
         }
         claims
     }
 
     /// The claims of one pod and its started containers.
-    pub fn pod_claims(&self, pod: &PodEntry) -> Vec<Claim> {
-        let mut claims = Vec::new();
-        self.push_pod(pod, &mut Wishes::default(), &mut claims);
+    pub fn pod_claims(&self, pod: &PodEntry) -> Claims {
+        let mut claims = Claims::default();
+        self.push_pod(pod, None, &mut Wishes::default(), &mut claims);
         claims
     }
 
@@ -137,82 +137,67 @@ impl Rules {
         wishes.drain().collect()
     }
 
-    fn push_pod(&self, pod: &PodEntry, wishes: &mut Wishes, claims: &mut Vec<Claim>) {
+    fn push_pod(
+        &self,
+        pod: &PodEntry,
+        sandbox: Option<&CgroupDir>,
+        wishes: &mut Wishes,
+        claims: &mut Claims,
+    ) {
         let pod = RulePod::new(pod);
-        for target in pod.targets() {
+        for target in pod.targets(sandbox) {
             let Some(dir) = target.dir() else { continue };
             self.wish(&pod, target, wishes);
-            claims.extend(wishes.drain().map(|wish| wish.into_claim(dir)));
+            wishes.claim(dir, claims);
         }
     }
 
-    /// The one place where the plugins are called.
+    /// The one place where the plugins are asked about a pod.
     fn wish(&self, pod: &RulePod<'_>, target: RuleTarget<'_>, wishes: &mut Wishes) {
-        if let Some(rule) = &self.batch_resource {
-            rule.wish(pod, target, wishes);
-        }
-        if let Some(rule) = &self.cpu_normalization {
-            rule.wish(pod, target, wishes);
-        }
-    }
-
-    fn observe_node(&mut self, node: &Arc<Node>, notices: &mut Vec<RuleNotice>) {
-        let ratio = |node: &Arc<Node>| node.metadata.annotations.get(CPU_NORMALIZATION_RATIO).cloned();
-        let text = ratio(node);
-        let known = self.node.replace(Arc::clone(node));
-        if known.is_some_and(|known| Arc::ptr_eq(&known, node) || ratio(&known) == text) {
-            return;
-        }
-        if let Some(rule) = &mut self.cpu_normalization {
-            let result = rule.update(text.as_deref());
-            notices.extend(ratio_notice(CpuNormalization::NAME, result, rule.ratio()));
-        }
-        if let Some(rule) = &mut self.batch_resource {
-            let result = rule.update_ratio(text.as_deref());
-            notices.extend(ratio_notice(BatchResource::NODE_RULE, result, rule));
-        }
-    }
-
-    fn observe_slo(&mut self, slo: &Arc<Slo>, notices: &mut Vec<RuleNotice>) {
-        let known = self.slo.replace(Arc::clone(slo));
-        if known.is_some_and(|known| Arc::ptr_eq(&known, slo)) {
-            return;
-        }
-        if let Some(rule) = &mut self.batch_resource
-            && rule.update_policy(&slo.suppress)
-        {
-            notices.push(RuleNotice::Changed { rule: BatchResource::SLO_RULE, now: rule.to_string() });
-        }
-    }
-
-    /// Pods' annotations are read when a pod's claims are made; here only their faults are told.
-    fn observe_pods(&mut self, pods: &Arc<PodTable>, notices: &mut Vec<RuleNotice>) {
-        let known = std::mem::replace(&mut self.pods, Arc::clone(pods));
-        if self.batch_resource.is_none() || Arc::ptr_eq(&known, pods) {
-            return;
-        }
-        let spec = |pod: &PodEntry| pod.pod.metadata.annotations.get(EXTENDED_RESOURCE_SPEC).cloned();
-        for (uid, pod) in pods.pods.iter().filter(|(_, pod)| pod.qos == Some(QosClass::Be)) {
-            let told =
-                known.pods.get(uid).is_some_and(|known| Arc::ptr_eq(known, pod) || spec(known) == spec(pod));
-            if !told && let Err(error) = extended_resource_spec(&pod.pod) {
-                let meta = &pod.pod.metadata;
-                let object = format!("pod {}/{}", meta.namespace, meta.name);
-                let rule = BatchResource::NAME;
-                notices.push(RuleNotice::Refused { rule, object, error: error.into() });
-            }
+        for plugin in &self.plugins {
+            plugin.wish(pod, target, wishes);
         }
     }
 }
 
-fn ratio_notice(
-    rule: &'static str,
-    result: Result<bool, RatioError>,
-    now: &impl fmt::Display,
-) -> Option<RuleNotice> {
-    match result {
-        Ok(true) => Some(RuleNotice::Changed { rule, now: now.to_string() }),
-        Ok(false) => None,
-        Err(error) => Some(RuleNotice::Refused { rule, object: "node".to_owned(), error: error.into() }),
+fn plugin(kind: PluginKind) -> Box<dyn Plugin> {
+    match kind {
+        PluginKind::BatchResource => Box::<BatchResource>::default(),
+        PluginKind::CpuNormalization => Box::<CpuNormalization>::default(),
     }
+}
+
+/// What differs between two snapshots. Values are shared and only replaced by different ones, so that comparing their
+/// addresses tells.
+fn news<'a>(seen: &'a Snapshot, now: &'a Snapshot) -> News<'a> {
+    let pods = PodNews { known: &seen.pods, now: &now.pods };
+    News {
+        snapshot: now,
+        node: if_new(seen.node.as_ref(), now.node.as_ref()),
+        slo: if_new(Some(&seen.slo), Some(&now.slo)).filter(|slo| slo.synced),
+        topology: if_new(seen.topology.as_ref(), now.topology.as_ref()),
+        kernel: if_new(Some(&seen.kernel), Some(&now.kernel)),
+        pods: (!Arc::ptr_eq(&seen.pods, &now.pods)).then_some(pods),
+    }
+}
+
+fn if_new<'a, T>(seen: Option<&Arc<T>>, now: Option<&'a Arc<T>>) -> Option<&'a T> {
+    let now = now?;
+    let same = seen.is_some_and(|seen| Arc::ptr_eq(seen, now));
+    (!same).then_some(&**now)
+}
+
+/// All directories beside those of known pods.
+fn groups(snapshot: &Snapshot) -> Vec<RuleGroup<'_>> {
+    let Snapshot { pods, tree, dirs, .. } = snapshot;
+    let classes = dirs.classes.iter().map(|(class, dir)| RuleGroup::Class(*class, dir));
+    let apps = dirs.host_apps.iter().map(|(app, dir)| RuleGroup::HostApp(app, dir));
+    let known: std::collections::HashSet<&CgroupDir> = pods.pods.values().map(|pod| &pod.dir).collect();
+    let strays = tree.dirs.iter().filter(|(dir, kind)| match kind {
+        DirKind::Pod => !known.contains(dir),
+        DirKind::Container => dir.parent().is_some_and(|pod| !known.contains(&pod)),
+        DirKind::Kubepods | DirKind::QosClass | DirKind::Nested => false,
+    });
+    let strays = strays.map(|(dir, _)| RuleGroup::Stray(kube_qos_of_path(dir.as_str()), dir));
+    classes.chain(strays).chain(apps).collect()
 }

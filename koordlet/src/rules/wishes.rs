@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
-use crate::claims::claim::{Claim, Owner, Reason, Wish};
-use crate::claims::target::Target;
+use crate::claims::claim::{Claim, Claims, Owner, Reason};
+use crate::claims::target::{CgroupTarget, TaskAttribute, TaskTarget, TaskValue};
 
 /// One value that a rule wishes for a target, wherever the target's directory is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,21 @@ impl RuleWish {
     /// The wish as a claim on a directory.
     pub fn into_claim(self, dir: &CgroupDir) -> Claim {
         let Self { resource, value, owner, reason } = self;
-        Claim { target: Target::cgroup(dir, resource), wish: Wish::Hold(value), owner, reason }
+        Claim::hold(CgroupTarget::new(dir, resource), value, owner, reason)
     }
+}
+
+/// One value that a rule wishes for the tasks of a target's directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWish {
+    /// What.
+    pub attribute: TaskAttribute,
+    /// Which value.
+    pub value: TaskValue,
+    /// Which rule.
+    pub owner: Owner,
+    /// Why.
+    pub reason: Arc<Reason>,
 }
 
 /// What makes two reasons of one rule the same while the rule stays as it is.
@@ -46,6 +59,7 @@ pub(super) struct ReasonKey {
 #[derive(Debug, Default)]
 pub struct Wishes {
     list: Vec<RuleWish>,
+    tasks: Vec<TaskWish>,
     reasons: HashMap<ReasonKey, Arc<Reason>>,
 }
 
@@ -59,7 +73,15 @@ impl Wishes {
         self.list.push(RuleWish { resource: key.resource, value, owner: key.owner, reason });
     }
 
-    /// Takes the wishes; the reasons stay for the next target.
+    /// Turns what was wished into claims on `dir`; the reasons stay for the next target.
+    pub(super) fn claim(&mut self, dir: &CgroupDir, claims: &mut Claims) {
+        claims.cgroup.extend(self.list.drain(..).map(|wish| wish.into_claim(dir)));
+        claims.tasks.extend(self.tasks.drain(..).map(|TaskWish { attribute, value, owner, reason }| {
+            Claim::hold(TaskTarget { dir: dir.clone(), attribute }, value, owner, reason)
+        }));
+    }
+
+    /// Takes the wishes for cgroup files; the reasons stay for the next target.
     pub fn drain(&mut self) -> impl Iterator<Item = RuleWish> + '_ {
         self.list.drain(..)
     }

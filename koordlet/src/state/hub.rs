@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use super::kernel::KernelFacts;
+use super::node_dirs::NodeDirs;
 use super::pods::PodTable;
 use super::slo::Slo;
 use super::snapshot::Snapshot;
@@ -54,6 +56,10 @@ pub struct Writers {
     pub topology: Writer<Option<Arc<Topology>>>,
     /// Cgroup directories.
     pub tree: Writer<Arc<CgroupTree>>,
+    /// Directories beside those of pods.
+    pub dirs: Writer<Arc<NodeDirs>>,
+    /// What the kernel offers.
+    pub kernel: Writer<Arc<KernelFacts>>,
     /// Usage.
     pub usage: Writer<Arc<Usage>>,
     /// What keeps one of them from being written.
@@ -73,6 +79,10 @@ pub struct Readers {
     pub topology: watch::Receiver<Option<Arc<Topology>>>,
     /// Cgroup directories.
     pub tree: watch::Receiver<Arc<CgroupTree>>,
+    /// Directories beside those of pods.
+    pub dirs: watch::Receiver<Arc<NodeDirs>>,
+    /// What the kernel offers.
+    pub kernel: watch::Receiver<Arc<KernelFacts>>,
     /// Usage.
     pub usage: watch::Receiver<Arc<Usage>>,
     /// What keeps one of them from being seen.
@@ -86,6 +96,8 @@ pub fn hub() -> (Writers, Readers) {
     let (slo, slo_reader) = watch::channel(Arc::default());
     let (topology, topology_reader) = watch::channel(None);
     let (tree, tree_reader) = watch::channel(Arc::default());
+    let (dirs, dirs_reader) = watch::channel(Arc::default());
+    let (kernel, kernel_reader) = watch::channel(Arc::default());
     let (usage, usage_reader) = watch::channel(Arc::default());
     let troubles = Troubles::default();
     let writers = Writers {
@@ -94,6 +106,8 @@ pub fn hub() -> (Writers, Readers) {
         slo: Writer(slo),
         topology: Writer(topology),
         tree: Writer(tree),
+        dirs: Writer(dirs),
+        kernel: Writer(kernel),
         usage: Writer(usage),
         troubles: troubles.clone(),
     };
@@ -103,6 +117,8 @@ pub fn hub() -> (Writers, Readers) {
         slo: slo_reader,
         topology: topology_reader,
         tree: tree_reader,
+        dirs: dirs_reader,
+        kernel: kernel_reader,
         usage: usage_reader,
         troubles,
     };
@@ -118,6 +134,8 @@ impl Readers {
             slo: self.slo.borrow().clone(),
             topology: self.topology.borrow().clone(),
             tree: self.tree.borrow().clone(),
+            dirs: self.dirs.borrow().clone(),
+            kernel: self.kernel.borrow().clone(),
             usage: self.usage.borrow().clone(),
         }
     }
@@ -131,6 +149,8 @@ impl Readers {
             result = self.slo.changed() => result,
             result = self.topology.changed() => result,
             result = self.tree.changed() => result,
+            result = self.dirs.changed() => result,
+            result = self.kernel.changed() => result,
             result = self.usage.changed() => result,
         }
     }
@@ -156,7 +176,7 @@ pub struct Readiness {
 impl Readiness {
     /// Judges a snapshot.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let Snapshot { node, pods, slo, topology, tree: _, usage } = snapshot;
+        let Snapshot { node, pods, slo, topology, tree: _, dirs: _, kernel: _, usage } = snapshot;
         let mut missing = Vec::new();
         let inputs = [
             (node.is_some(), "node: no Node object seen, so no capacity and no normalization ratio"),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::kernel::KernelFacts;
+use super::node_dirs::NodeDirs;
 use super::pods::PodTable;
 use super::slo::Slo;
 use super::topology::Topology;
@@ -22,6 +24,10 @@ pub struct Snapshot {
     pub topology: Option<Arc<Topology>>,
     /// Cgroup directories that exist.
     pub tree: Arc<CgroupTree>,
+    /// Directories beside those of pods.
+    pub dirs: Arc<NodeDirs>,
+    /// What the kernel offers.
+    pub kernel: Arc<KernelFacts>,
     /// The last full sample of usage.
     pub usage: Arc<Usage>,
 }

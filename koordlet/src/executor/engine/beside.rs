@@ -10,7 +10,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::{Value, quota_for_period};
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::{CfsQuota, Nanos};
 
 /// Most directories that are searched for quotas beneath a class directory.
@@ -19,8 +19,8 @@ const MAX_SEARCH: usize = 100_000;
 impl Engine {
     /// A burst above the quota is refused by the kernel (C007, C215): it is cut. One that is only held back
     /// for the quota's sake is given back where it fits.
-    pub(super) fn cut_burst(&mut self, target: &Target, goal: Goal, others: &[Todo]) -> Goal {
-        let Target::Cgroup { dir, resource: Resource::CfsBurst } = target else { return goal };
+    pub(super) fn cut_burst(&mut self, target: &CgroupTarget, goal: Goal, others: &[Todo]) -> Goal {
+        let CgroupTarget { dir, resource: Resource::CfsBurst } = target else { return goal };
         let (Goal::Hold { value, .. } | Goal::Give(Back::Value(value))) = &goal else { return goal };
         let Value::Int(burst) = *value else { return goal };
         let limit = self.quota_to_be(dir, others).filter(|limit| burst > *limit);
@@ -42,7 +42,7 @@ impl Engine {
 
     /// The quota that a directory has once all is done, in microseconds of its period; `None` is unlimited.
     fn quota_to_be(&mut self, dir: &CgroupDir, others: &[Todo]) -> Option<i64> {
-        let target = Target::cgroup(dir, Resource::CfsQuota);
+        let target = CgroupTarget::new(dir, Resource::CfsQuota);
         let text = self.parts.backend.read(dir, Resource::CfsQuota).ok()?;
         let period = self.period(dir, &text);
         let changing = others.iter().find(|todo| todo.target == target);
@@ -66,7 +66,7 @@ impl Engine {
         let quotas: Vec<Todo> =
             todos.iter().filter(|todo| todo.change.resource == Resource::CfsQuota).cloned().collect();
         for quota in quotas {
-            let burst = Target::cgroup(&quota.change.dir, Resource::CfsBurst);
+            let burst = CgroupTarget::new(&quota.change.dir, Resource::CfsBurst);
             if self.holds(&burst) || self.parts.ledger.get(&burst).is_some() {
                 todos.retain(|todo| todo.target != burst);
                 let todo = self.examine(&burst, todos, now);
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// Cutting a burst that nobody claims to the quota that comes. For a claimed quota it is remembered.
-    fn unclaimed_burst(&mut self, burst: &Target, quota: &Todo) -> Option<Todo> {
+    fn unclaimed_burst(&mut self, burst: &CgroupTarget, quota: &Todo) -> Option<Todo> {
         let Value::Quota(to_be) = quota.change.want else { return None };
         let limit = quota_for_period(to_be, quota.period?.us).micros()?;
         let text = self.known_text(burst)?;
@@ -103,13 +103,13 @@ impl Engine {
         if !self.parts.files.layout().semantics().child_quota_bounded_by_parent {
             return;
         }
-        let narrowed: Vec<(Target, CfsQuota, Owner)> =
+        let narrowed: Vec<(CgroupTarget, CfsQuota, Owner)> =
             todos.iter().filter_map(|todo| self.narrowed_class(todo)).collect();
         for (class, limit, owner) in narrowed {
-            let Target::Cgroup { dir, .. } = &class;
+            let CgroupTarget { dir, .. } = &class;
             let mut largest_left = CfsQuota::Micros(0);
             for beneath in self.directories_beneath(dir) {
-                let target = Target::cgroup(&beneath, Resource::CfsQuota);
+                let target = CgroupTarget::new(&beneath, Resource::CfsQuota);
                 if self.holds(&target) || todos.iter().any(|t| t.target == target) {
                     continue;
                 }
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// Whether a change narrows a class directory to where unknown quotas may be, and if so for whom.
-    fn narrowed_class(&self, todo: &Todo) -> Option<(Target, CfsQuota, Owner)> {
+    fn narrowed_class(&self, todo: &Todo) -> Option<(CgroupTarget, CfsQuota, Owner)> {
         let (Value::Quota(want), Some(Value::Quota(now)), Kind::Hold { owner, .. }) =
             (&todo.change.want, &todo.change.now, &todo.kind)
         else {
@@ -161,7 +161,7 @@ impl Engine {
             else {
                 continue;
             };
-            let shares = Target::cgroup(&todo.change.dir, Resource::CpuShares);
+            let shares = CgroupTarget::new(&todo.change.dir, Resource::CpuShares);
             if self.parts.ledger.get(&shares).is_some() || self.parts.dry_run {
                 continue;
             }
@@ -181,7 +181,7 @@ impl Engine {
             .map(|todo| (todo.change.dir.clone(), todo.id))
             .collect();
         for (dir, id) in cleared {
-            let shares = Target::cgroup(&dir, Resource::CpuShares);
+            let shares = CgroupTarget::new(&dir, Resource::CpuShares);
             let ours = self.holds(&shares) || self.parts.ledger.get(&shares).is_some();
             if !ours || todos.iter().any(|todo| todo.target == shares) {
                 continue;

@@ -16,7 +16,7 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
 use crate::claims::plan::{Decision, Subtree};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::{CfsQuota, Nanos};
 
 /// What became of one write.
@@ -78,7 +78,7 @@ impl Engine {
 
     /// One write, the ledger's line before it.
     fn write(&mut self, todo: &Todo, step: &Step) -> Outcome {
-        let Target::Cgroup { dir: _, resource } = &todo.target;
+        let CgroupTarget { dir: _, resource } = &todo.target;
         if let Some(outcome) = self.record(todo) {
             return outcome;
         }
@@ -108,7 +108,7 @@ impl Engine {
 
     /// One write in the directory of a change. What the kernel took is told.
     fn put(&self, todo: &Todo, resource: Resource, text: &str) -> io::Result<()> {
-        let Target::Cgroup { dir, .. } = &todo.target;
+        let CgroupTarget { dir, .. } = &todo.target;
         self.parts.backend.write(dir, resource, todo.id, text)?;
         self.tell(todo, resource, text);
         Ok(())
@@ -133,11 +133,11 @@ impl Engine {
 
     pub(super) fn record_entry(
         &mut self,
-        target: &Target,
+        target: &CgroupTarget,
         id: u64,
         owner: Owner,
         original: Original,
-        cause: Option<Target>,
+        cause: Option<CgroupTarget>,
     ) -> Option<Outcome> {
         let boot = self.parts.boot.clone();
         let entry = Entry { target: target.clone(), id, boot, owner, original, cause };
@@ -155,7 +155,7 @@ impl Engine {
 
     /// Sees whether the kernel kept what was written.
     fn read_back(&mut self, todo: &Todo, value: &Value, written: String) -> Outcome {
-        let Target::Cgroup { dir, resource } = &todo.target;
+        let CgroupTarget { dir, resource } = &todo.target;
         match self.parts.backend.read(dir, *resource) {
             Ok(text) => {
                 self.track(&todo.target).text = Some(text.clone());
@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// The goal is true without a write.
-    pub(super) fn reached(&mut self, target: &Target, goal: &Goal, now: Nanos) {
+    pub(super) fn reached(&mut self, target: &CgroupTarget, goal: &Goal, now: Nanos) {
         match goal {
             Goal::Hold { owner, cause, .. } => {
                 // A value that was there already is not ours to restore; one that we wrote may have a new owner.
@@ -262,7 +262,7 @@ impl Engine {
         }
     }
 
-    fn held(&mut self, target: &Target, now: Nanos) {
+    fn held(&mut self, target: &CgroupTarget, now: Nanos) {
         self.refused.remove(target);
         if let Some(search) = self.searched.get_mut(target) {
             search.repeated = false;
@@ -277,7 +277,7 @@ impl Engine {
         self.start_recheck(now);
     }
 
-    fn given(&mut self, target: &Target) {
+    fn given(&mut self, target: &CgroupTarget) {
         self.forget_searches_above(target);
         self.refused.remove(target);
         if self.parts.ledger.get(target).is_some() {
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     /// Notes a refusal; the first of its kind is worth a line.
-    pub(super) fn refuse(&mut self, target: &Target, wished: &str, answer: String, now: Nanos) {
+    pub(super) fn refuse(&mut self, target: &CgroupTarget, wished: &str, answer: String, now: Nanos) {
         let text = format!("{wished:?} was refused: {answer}; tried again with back-off");
         if self.put_off(target, wished, answer, now) {
             self.notify(NoticeKind::Refused, target, text);
@@ -301,7 +301,7 @@ impl Engine {
     }
 
     /// Has the next try wait. Whether this is the first refusal of its kind.
-    fn put_off(&mut self, target: &Target, wished: &str, answer: String, now: Nanos) -> bool {
+    fn put_off(&mut self, target: &CgroupTarget, wished: &str, answer: String, now: Nanos) -> bool {
         count(&self.parts.stats.refused);
         let track = self.track(target);
         let refusal = Refusal::after(track.refusal.as_ref(), wished, answer, now);
@@ -314,7 +314,7 @@ impl Engine {
     }
 
     /// A step that has to wait for another target's.
-    fn wait_for(&mut self, target: &Target, blocker: &Target, now: Nanos) {
+    fn wait_for(&mut self, target: &CgroupTarget, blocker: &CgroupTarget, now: Nanos) {
         let retry = self.tracks.get(blocker).and_then(|track| track.refusal.as_ref()).map(|r| r.retry_at);
         // Due in the same instant, so that both are ordered together again.
         let retry = retry.or_else(|| self.due.get(blocker).copied()).unwrap_or(now + Nanos(1_000_000_000));
@@ -323,7 +323,7 @@ impl Engine {
         self.make_due(target, retry);
     }
 
-    fn goes_to_lane(&self, target: &Target) -> bool {
+    fn goes_to_lane(&self, target: &CgroupTarget) -> bool {
         self.slow.takes_writes(self.parts.slow_writes) && order::may_be_slow(resource(target))
     }
 

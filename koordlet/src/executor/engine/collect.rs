@@ -18,7 +18,7 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
 use crate::claims::plan::Subtree;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::Nanos;
 
 /// How long a newborn's files that runtimes set are left to the runtime.
@@ -27,7 +27,7 @@ const BIRTH_WAIT: Nanos = Nanos(10_000_000);
 /// A change with what is needed to carry it out.
 #[derive(Clone, Debug)]
 pub(super) struct Todo {
-    pub(super) target: Target,
+    pub(super) target: CgroupTarget,
     pub(super) id: u64,
     /// Present text.
     pub(super) text: String,
@@ -40,7 +40,7 @@ pub(super) struct Todo {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Recorded before the first write.
-    Hold { owner: Owner, cause: Option<Target> },
+    Hold { owner: Owner, cause: Option<CgroupTarget> },
     /// Forgotten after the write; an original is written as it was read, a quota with its period.
     Give { original: Option<Original> },
 }
@@ -48,7 +48,7 @@ pub(super) enum Kind {
 impl Engine {
     /// Examines all that is due and says what has to change.
     pub(super) fn collect(&mut self, now: Nanos) -> Vec<Todo> {
-        let ready: Vec<Target> =
+        let ready: Vec<CgroupTarget> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(target, _)| target.clone()).collect();
         let mut todos: Vec<Todo> = Vec::new();
         for target in &ready {
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// What has to change at a target, besides `others` that are about to.
-    pub(super) fn examine(&mut self, target: &Target, others: &[Todo], now: Nanos) -> Option<Todo> {
+    pub(super) fn examine(&mut self, target: &CgroupTarget, others: &[Todo], now: Nanos) -> Option<Todo> {
         let goal = self.goal(target);
         let goal = self.cut_burst(target, goal, others);
         match &goal {
@@ -103,8 +103,8 @@ impl Engine {
 
     /// The id of a target's directory. Another one than before means that all that was known is of another
     /// directory. From the first look on the directory is watched.
-    fn identify(&mut self, target: &Target, now: Nanos) -> Option<u64> {
-        let Target::Cgroup { dir, resource } = target;
+    fn identify(&mut self, target: &CgroupTarget, now: Nanos) -> Option<u64> {
+        let CgroupTarget { dir, resource } = target;
         let id = match self.parts.backend.id(dir, *resource) {
             Ok(id) => id,
             Err(error) => return self.unreadable(target, &error, now),
@@ -121,14 +121,14 @@ impl Engine {
         Some(id)
     }
 
-    fn watch_target(&mut self, target: &Target) {
+    fn watch_target(&mut self, target: &CgroupTarget) {
         let Some(place) = self.place(target) else { return };
         if self.parts.dry_run || self.parts.watch.watches(&place) {
             return;
         }
         match self.parts.watch.add(&place) {
             // What was known of an unwatched directory may have changed.
-            Ok(()) => self.known.retain(|Target::Cgroup { dir, .. }, _| *dir != place.dir),
+            Ok(()) => self.known.retain(|CgroupTarget { dir, .. }, _| *dir != place.dir),
             Err(error) if is_gone(&error) => {}
             Err(error) => {
                 count(&self.parts.stats.unwatched);
@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// A runtime sets some files after it has made the directory; they are left to it for a moment.
-    fn is_being_born(&mut self, target: &Target, now: Nanos) -> bool {
+    fn is_being_born(&mut self, target: &CgroupTarget, now: Nanos) -> bool {
         if !order::set_by_runtimes(resource(target)) {
             return false;
         }
@@ -160,8 +160,8 @@ impl Engine {
         true
     }
 
-    fn read(&mut self, target: &Target, now: Nanos) -> Option<String> {
-        let Target::Cgroup { dir, resource } = target;
+    fn read(&mut self, target: &CgroupTarget, now: Nanos) -> Option<String> {
+        let CgroupTarget { dir, resource } = target;
         match self.parts.backend.read(dir, *resource) {
             Ok(text) => {
                 self.track(target).text = Some(text.clone());
@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// Takes an error of a look at a target: gone, not supported, or refused.
-    fn unreadable<T>(&mut self, target: &Target, error: &io::Error, now: Nanos) -> Option<T> {
+    fn unreadable<T>(&mut self, target: &CgroupTarget, error: &io::Error, now: Nanos) -> Option<T> {
         if is_gone(error) {
             self.vanished(target);
         } else if error.kind() == io::ErrorKind::Unsupported {
@@ -185,7 +185,7 @@ impl Engine {
 
     /// A directory or file that is not there: not yet, or no more. Its birth event or the re-check brings it
     /// back.
-    pub(super) fn vanished(&mut self, target: &Target) {
+    pub(super) fn vanished(&mut self, target: &CgroupTarget) {
         tracing::debug!(%target, "not there");
         count(&self.parts.stats.gone);
         self.refused.remove(target);
@@ -202,7 +202,13 @@ impl Engine {
     }
 
     /// A change, if `text` does not mean the goal; an original is there to the letter or not at all.
-    pub(super) fn compare(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
+    pub(super) fn compare(
+        &mut self,
+        target: &CgroupTarget,
+        id: u64,
+        text: String,
+        goal: &Goal,
+    ) -> Option<Todo> {
         let todo = self.change(target, id, text, goal)?;
         let is_so = match goal {
             Goal::Give(Back::Original(original)) => {
@@ -215,8 +221,14 @@ impl Engine {
     }
 
     /// The change that writes the goal over `text`, also where that means the same.
-    pub(super) fn change(&mut self, target: &Target, id: u64, text: String, goal: &Goal) -> Option<Todo> {
-        let Target::Cgroup { dir, resource } = target;
+    pub(super) fn change(
+        &mut self,
+        target: &CgroupTarget,
+        id: u64,
+        text: String,
+        goal: &Goal,
+    ) -> Option<Todo> {
+        let CgroupTarget { dir, resource } = target;
         let period = if *resource == Resource::CfsQuota { Some(self.period(dir, &text)) } else { None };
         let (want, kind) = match goal {
             Goal::Hold { value, owner, cause, note } => {
@@ -235,8 +247,8 @@ impl Engine {
 
     /// The value and the deed that bring an original back. An empty CPU list, where that does not mean the
     /// parent's, is refused once there are tasks: the parent's list is what it had come to (C026).
-    fn original_to_give(&self, target: &Target, original: &Original) -> Option<(Value, Kind)> {
-        let Target::Cgroup { dir, resource } = target;
+    fn original_to_give(&self, target: &CgroupTarget, original: &Original) -> Option<(Value, Kind)> {
+        let CgroupTarget { dir, resource } = target;
         let value = self.value_of(*resource, &Back::Original(original.clone()))?;
         let inherits = self.parts.files.layout().semantics().empty_cpuset_inherits;
         if matches!(&value, Value::Cpus(list) if list.is_empty()) && !inherits {
@@ -252,16 +264,16 @@ impl Engine {
         if self.parts.files.period_in_quota_file(dir) {
             return Period { us: self.parts.files.period(quota_text), in_quota_file: true };
         }
-        let text = self.known_text(&Target::cgroup(dir, Resource::CfsPeriod)).unwrap_or_default();
+        let text = self.known_text(&CgroupTarget::new(dir, Resource::CfsPeriod)).unwrap_or_default();
         Period { us: self.parts.files.period(&text), in_quota_file: false }
     }
 
     /// The text of a file that is not ours to hold, from memory where its directory is watched.
-    pub(super) fn known_text(&mut self, target: &Target) -> Option<String> {
+    pub(super) fn known_text(&mut self, target: &CgroupTarget) -> Option<String> {
         if let Some(text) = self.known.get(target) {
             return Some(text.clone());
         }
-        let Target::Cgroup { dir, resource } = target;
+        let CgroupTarget { dir, resource } = target;
         let text = self.parts.backend.read(dir, *resource).ok()?;
         if self.place(target).is_some_and(|place| self.parts.watch.watches(&place)) {
             self.known.insert(target.clone(), text.clone());
@@ -269,17 +281,17 @@ impl Engine {
         Some(text)
     }
 
-    pub(super) fn subtree(&self, target: &Target) -> Subtree {
+    pub(super) fn subtree(&self, target: &CgroupTarget) -> Subtree {
         self.plan.entries.get(target).map_or(Subtree::Class, |desired| desired.subtree.clone())
     }
 
     /// Whether a place is watched, for whoever must know if silence means anything.
-    pub(super) fn is_watched(&self, target: &Target) -> bool {
+    pub(super) fn is_watched(&self, target: &CgroupTarget) -> bool {
         self.place(target).is_some_and(|place: Place| self.parts.watch.watches(&place))
     }
 }
 
-pub(super) fn resource(target: &Target) -> Resource {
-    let Target::Cgroup { resource, .. } = target;
+pub(super) fn resource(target: &CgroupTarget) -> Resource {
+    let CgroupTarget { resource, .. } = target;
     *resource
 }

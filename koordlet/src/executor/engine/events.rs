@@ -6,7 +6,7 @@ use super::super::watch::{FileEvent, Place};
 use super::track::Standing;
 use super::{Engine, MAX_BIRTHS};
 use crate::cgroup::resource::{Controller, Resource};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::ebpf::events::CgroupEvent;
 use crate::units::Nanos;
 
@@ -76,12 +76,12 @@ impl Engine {
     fn died(&mut self, place: &Place, id: Option<u64>) {
         self.parts.watch.remove(place);
         self.births.remove(place);
-        self.known.retain(|Target::Cgroup { dir, .. }, _| *dir != place.dir);
-        let there: Vec<Target> = self
+        self.known.retain(|CgroupTarget { dir, .. }, _| *dir != place.dir);
+        let there: Vec<CgroupTarget> = self
             .tracks
             .iter()
             .filter(|(target, track)| {
-                let Target::Cgroup { dir, resource } = target;
+                let CgroupTarget { dir, resource } = target;
                 *dir == place.dir
                     && self.parts.files.hierarchy(*resource) == Some(place.hierarchy)
                     && (id.is_none() || track.id == id)
@@ -90,7 +90,7 @@ impl Engine {
             .collect();
         for target in there {
             // It may have been made anew before the news came: look, do not guess.
-            let Target::Cgroup { dir, resource } = &target;
+            let CgroupTarget { dir, resource } = &target;
             if self.parts.backend.id(dir, *resource).is_ok() {
                 self.make_due(&target, Nanos(0));
             } else {
@@ -104,20 +104,20 @@ impl Engine {
         let dir = &place.dir;
         for resource in [Resource::CfsPeriod, Resource::CfsBurst] {
             if self.parts.files.file_name(dir, resource).as_deref() == Some(name) {
-                self.known.remove(&Target::cgroup(dir, resource));
+                self.known.remove(&CgroupTarget::new(dir, resource));
             }
         }
         // With another period the same quota means another share.
-        let quota = Target::cgroup(dir, Resource::CfsQuota);
+        let quota = CgroupTarget::new(dir, Resource::CfsQuota);
         let period_alone = self.parts.files.file_name(dir, Resource::CfsPeriod).as_deref() == Some(name)
             && !self.parts.files.period_in_quota_file(dir);
         if period_alone && self.holds(&quota) {
             self.make_due(&quota, now);
         }
-        let written: Vec<Target> = self
+        let written: Vec<CgroupTarget> = self
             .planned_in(dir, place.hierarchy)
             .into_iter()
-            .filter(|Target::Cgroup { resource, .. }| {
+            .filter(|CgroupTarget { resource, .. }| {
                 self.parts.files.file_name(dir, *resource).as_deref() == Some(name)
             })
             .collect();
@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Tries a refused target again at once, but not for each of a storm of events.
-    fn retry_soon(&mut self, target: &Target, now: Nanos) {
+    fn retry_soon(&mut self, target: &CgroupTarget, now: Nanos) {
         if let Some(refusal) = self.tracks.get(target).and_then(|track| track.refusal.as_ref()) {
             let at = now.max(refusal.at + RETRY_PAUSE);
             self.make_due(target, at);
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// A file that we hold was written.
-    fn written_by_somebody(&mut self, target: &Target, now: Nanos) {
+    fn written_by_somebody(&mut self, target: &CgroupTarget, now: Nanos) {
         if self.released || self.parts.dry_run || !self.holds(target) {
             return;
         }
@@ -147,7 +147,7 @@ impl Engine {
         if track.contended_until.is_some_and(|until| now < until) {
             return;
         }
-        let Target::Cgroup { dir, resource } = target;
+        let CgroupTarget { dir, resource } = target;
         // Gone between the write and the look: its own event tells.
         if let Ok(text) = self.parts.backend.read(dir, *resource) {
             self.found(target, &text, now);
@@ -155,8 +155,8 @@ impl Engine {
     }
 
     /// Takes what a held file was found to hold: our own write, if it is what we saw there last.
-    pub(super) fn found(&mut self, target: &Target, text: &str, now: Nanos) {
-        let Target::Cgroup { dir, resource } = target;
+    pub(super) fn found(&mut self, target: &CgroupTarget, text: &str, now: Nanos) {
+        let CgroupTarget { dir, resource } = target;
         let Some(track) = self.tracks.get(target) else { return };
         if track.text.as_deref() == Some(text) {
             return;
@@ -179,7 +179,7 @@ impl Engine {
     }
 
     /// Somebody put another value over ours.
-    fn overwritten(&mut self, target: &Target, text: &str, now: Nanos) {
+    fn overwritten(&mut self, target: &CgroupTarget, text: &str, now: Nanos) {
         let track = self.track(target);
         track.overwritten = true;
         if track.born.is_some_and(|born| now < born + BIRTH) {

@@ -8,7 +8,7 @@ use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
 use crate::claims::plan::{Decision, Subtree};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::CfsQuota;
 
 /// What is to be done about a target.
@@ -21,7 +21,7 @@ pub(super) enum Goal {
         /// For whom; goes into the ledger.
         owner: Owner,
         /// The target for whose sake it is held, where nobody claims this one.
-        cause: Option<Target>,
+        cause: Option<CgroupTarget>,
         /// What other settings leave of the wish, in words.
         note: Option<String>,
     },
@@ -44,7 +44,7 @@ pub(super) enum Back {
 
 impl Engine {
     /// The goal of a target.
-    pub(super) fn goal(&self, target: &Target) -> Goal {
+    pub(super) fn goal(&self, target: &CgroupTarget) -> Goal {
         let entry = self.parts.ledger.get(target);
         let Some(desired) = self.plan.entries.get(target) else {
             return entry.map_or(Goal::Nothing(None), |entry| {
@@ -69,8 +69,8 @@ impl Engine {
         self.goal_in_the_way(entry, &back).unwrap_or(Goal::Give(back))
     }
 
-    fn goal_of_held(&self, target: &Target, value: &Value, owner: Owner) -> Goal {
-        let Target::Cgroup { dir, resource } = target;
+    fn goal_of_held(&self, target: &CgroupTarget, value: &Value, owner: Owner) -> Goal {
+        let CgroupTarget { dir, resource } = target;
         let hold = |value, note| Goal::Hold { value, owner, cause: None, note };
         match (resource, value) {
             (Resource::Cpus | Resource::Mems, Value::Cpus(list)) if list.is_empty() => {
@@ -87,7 +87,7 @@ impl Engine {
 
     /// The unlimited quota of the BE directory is asserted once at start even if the ledger knows nothing
     /// (qos.md 5.9), but not before suppression has had its say.
-    fn goal_of_unlimited_baseline(&self, target: &Target, owner: Owner, value: &Value) -> Goal {
+    fn goal_of_unlimited_baseline(&self, target: &CgroupTarget, owner: Owner, value: &Value) -> Goal {
         if owner != Owner::BeUnlimited || self.asserted.contains(target) {
             return Goal::Nothing(None);
         }
@@ -101,11 +101,11 @@ impl Engine {
     /// The goal of a target that could be given back, were it not for another one that is held and would make
     /// the kernel refuse it.
     fn goal_in_the_way(&self, entry: &Entry, back: &Back) -> Option<Goal> {
-        let Target::Cgroup { dir, resource } = &entry.target;
+        let CgroupTarget { dir, resource } = &entry.target;
         let hold = |value, cause: &CgroupDir, note| Goal::Hold {
             value,
             owner: entry.owner,
-            cause: Some(Target::cgroup(cause, Resource::CfsQuota)),
+            cause: Some(CgroupTarget::new(cause, Resource::CfsQuota)),
             note,
         };
         match (resource, self.value_of(*resource, back)?) {
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// What is to be given back where nothing is in the way.
-    pub(super) fn back(&self, target: &Target) -> Option<Back> {
+    pub(super) fn back(&self, target: &CgroupTarget) -> Option<Back> {
         match self.plan.entries.get(target).map(|desired| &desired.decision) {
             Some(Decision::Release(value)) => Some(Back::Value(value.clone())),
             Some(Decision::Hold(_) | Decision::Leave) => None,
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     fn holds_finite_quota(&self, dir: &CgroupDir) -> bool {
-        let desired = self.plan.entries.get(&Target::cgroup(dir, Resource::CfsQuota));
+        let desired = self.plan.entries.get(&CgroupTarget::new(dir, Resource::CfsQuota));
         desired.is_some_and(|d| matches!(d.decision, Decision::Hold(Value::Quota(CfsQuota::Micros(_)))))
     }
 
@@ -169,7 +169,7 @@ impl Engine {
 
     /// The quota that the plan holds for a class directory.
     pub(super) fn held_class_quota(&self, dir: &CgroupDir) -> Option<CfsQuota> {
-        let desired = self.plan.entries.get(&Target::cgroup(dir, Resource::CfsQuota))?;
+        let desired = self.plan.entries.get(&CgroupTarget::new(dir, Resource::CfsQuota))?;
         match &desired.decision {
             Decision::Hold(Value::Quota(quota)) if desired.subtree == Subtree::Class => Some(*quota),
             _ => None,
@@ -177,12 +177,12 @@ impl Engine {
     }
 
     /// Whether the plan holds a target.
-    pub(super) fn holds(&self, target: &Target) -> bool {
+    pub(super) fn holds(&self, target: &CgroupTarget) -> bool {
         matches!(self.plan.entries.get(target).map(|d| &d.decision), Some(Decision::Hold(_)))
     }
 
     pub(super) fn held_int(&self, dir: &CgroupDir, resource: Resource) -> Option<i64> {
-        match &self.plan.entries.get(&Target::cgroup(dir, resource))?.decision {
+        match &self.plan.entries.get(&CgroupTarget::new(dir, resource))?.decision {
             Decision::Hold(Value::Int(number)) => Some(*number),
             _ => None,
         }

@@ -26,6 +26,7 @@ pub use self::slow::SlowJob;
 use self::track::{Standing, Track};
 use super::backend::Backend;
 use super::diff::Files;
+use super::keeper::Books;
 use super::ledger::Ledger;
 use super::observer::WriteObserver;
 use super::report::{Notice, NoticeKind};
@@ -33,7 +34,7 @@ use super::stats::ExecutorStats;
 use super::watch::{Place, Watch};
 use crate::cgroup::resource::Resource;
 use crate::claims::plan::{Decision, Plan};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::{CfsQuota, Nanos};
 
 /// Rounds of one settling: a write may make another target due at once, e.g. a child of a class directory.
@@ -84,19 +85,19 @@ pub struct EngineParts {
 pub struct Engine {
     parts: EngineParts,
     plan: Arc<Plan>,
-    tracks: BTreeMap<Target, Track>,
+    tracks: BTreeMap<CgroupTarget, Track>,
     /// Targets to examine, and when.
-    due: BTreeMap<Target, Nanos>,
+    due: BTreeMap<CgroupTarget, Nanos>,
     /// Targets whose last write was refused.
-    refused: BTreeSet<Target>,
+    refused: BTreeSet<CgroupTarget>,
     /// Recent births: id and time.
     births: HashMap<Place, (u64, Nanos)>,
     /// Texts of periods and bursts in watched directories; an event drops them.
-    known: BTreeMap<Target, String>,
+    known: BTreeMap<CgroupTarget, String>,
     /// Targets whose unlimited baseline was asserted once.
-    asserted: BTreeSet<Target>,
+    asserted: BTreeSet<CgroupTarget>,
     /// Class directories whose subtree was searched for quotas that nobody claims.
-    searched: BTreeMap<Target, Search>,
+    searched: BTreeMap<CgroupTarget, Search>,
     recheck: recheck::Recheck,
     slow: slow::Slow,
     notices: Vec<Notice>,
@@ -112,9 +113,9 @@ impl Engine {
     /// more, are dropped.
     pub fn new(mut parts: EngineParts) -> Self {
         let EngineParts { backend, boot, ledger, .. } = &mut parts;
-        let kept = ledger.retain(|entry| {
-            let Target::Cgroup { dir, resource } = &entry.target;
-            entry.boot == *boot && backend.id(dir, *resource).is_ok_and(|id| id == entry.id)
+        let kept = ledger.retain(boot, |entry| {
+            let CgroupTarget { dir, resource } = &entry.target;
+            backend.id(dir, *resource).is_ok_and(|id| id == entry.id)
         });
         if let Err(error) = kept {
             tracing::warn!(%error, "cannot drop stale entries from the ledger");
@@ -150,7 +151,7 @@ impl Engine {
         }
         let old = std::mem::replace(&mut self.plan, plan);
         let plan = Arc::clone(&self.plan);
-        let mut changed: Vec<Target> =
+        let mut changed: Vec<CgroupTarget> =
             old.entries.keys().filter(|target| !plan.entries.contains_key(target)).cloned().collect();
         for (target, desired) in &plan.entries {
             let before = old.entries.get(target);
@@ -204,6 +205,20 @@ impl Engine {
         &self.parts.ledger
     }
 
+    /// What the keepers of other kinds of targets share with it.
+    pub(super) fn books(&mut self, now: Nanos) -> Books<'_> {
+        let EngineParts { ledger, stats, boot, dry_run, .. } = &mut self.parts;
+        Books {
+            ledger,
+            stats,
+            notices: &mut self.notices,
+            observer: self.observer.as_ref(),
+            boot,
+            dry_run: *dry_run,
+            now,
+        }
+    }
+
     /// The ledger, for whoever keeps its file in place.
     pub fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.parts.ledger
@@ -220,7 +235,7 @@ impl Engine {
     }
 
     /// Notes what a change of decision means before anything is read.
-    fn decision_changed(&mut self, target: &Target, now: Nanos) {
+    fn decision_changed(&mut self, target: &CgroupTarget, now: Nanos) {
         if matches!(self.plan.entries.get(target).map(|d| &d.decision), Some(Decision::Leave)) {
             self.forget(target);
         }
@@ -238,13 +253,13 @@ impl Engine {
     }
 
     /// A quota that is no longer held may be anything from now on.
-    fn forget_searches_above(&mut self, target: &Target) {
-        let Target::Cgroup { dir, resource: Resource::CfsQuota } = target else { return };
-        self.searched.retain(|Target::Cgroup { dir: class, .. }, _| !class.contains(dir) || class == dir);
+    fn forget_searches_above(&mut self, target: &CgroupTarget) {
+        let CgroupTarget { dir, resource: Resource::CfsQuota } = target else { return };
+        self.searched.retain(|CgroupTarget { dir: class, .. }, _| !class.contains(dir) || class == dir);
     }
 
     /// Drops what is kept of targets that are in neither the plan nor the ledger.
-    fn prune(&mut self, changed: &[Target]) {
+    fn prune(&mut self, changed: &[CgroupTarget]) {
         for target in changed {
             if !self.plan.entries.contains_key(target) && self.parts.ledger.get(target).is_none() {
                 self.tracks.remove(target);
@@ -267,7 +282,7 @@ impl Engine {
         for place in self.parts.watch.places() {
             if !needed.contains(&place) {
                 self.parts.watch.remove(&place);
-                self.known.retain(|Target::Cgroup { dir, .. }, _| *dir != place.dir);
+                self.known.retain(|CgroupTarget { dir, .. }, _| *dir != place.dir);
             }
         }
     }
@@ -286,32 +301,32 @@ impl Engine {
         }
     }
 
-    fn make_due(&mut self, target: &Target, at: Nanos) {
+    fn make_due(&mut self, target: &CgroupTarget, at: Nanos) {
         let due = self.due.entry(target.clone()).or_insert(at);
         *due = (*due).min(at);
     }
 
-    fn track(&mut self, target: &Target) -> &mut Track {
+    fn track(&mut self, target: &CgroupTarget) -> &mut Track {
         self.tracks.entry(target.clone()).or_default()
     }
 
-    fn stand(&mut self, target: &Target, standing: Standing) {
+    fn stand(&mut self, target: &CgroupTarget, standing: Standing) {
         self.track(target).standing = standing;
     }
 
     /// The place of a target's file; `None` where the host has no such resource.
-    fn place(&self, target: &Target) -> Option<Place> {
-        let Target::Cgroup { dir, resource } = target;
+    fn place(&self, target: &CgroupTarget) -> Option<Place> {
+        let CgroupTarget { dir, resource } = target;
         Some(Place { hierarchy: self.parts.files.hierarchy(*resource)?, dir: dir.clone() })
     }
 
-    fn forget(&mut self, target: &Target) {
+    fn forget(&mut self, target: &CgroupTarget) {
         if let Err(error) = self.parts.ledger.forget(target) {
             tracing::warn!(%target, %error, "cannot note in the ledger that a target is restored");
         }
     }
 
-    fn notify(&mut self, kind: NoticeKind, target: &Target, text: String) {
+    fn notify(&mut self, kind: NoticeKind, target: &CgroupTarget, text: String) {
         let target = self.parts.files.shown_path(target);
         self.notices.push(Notice { kind, target, text });
     }

@@ -7,7 +7,7 @@ use super::super::backend::is_gone;
 use super::super::stats::count;
 use super::Engine;
 use super::track::Standing;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::Nanos;
 
 /// Every held target is looked at once in this time.
@@ -22,7 +22,7 @@ pub(super) struct Recheck {
     /// When the next slice is due; `None` until something is held.
     next: Option<Nanos>,
     /// The last target that was looked at.
-    cursor: Option<Target>,
+    cursor: Option<CgroupTarget>,
     unwatched_said: bool,
 }
 
@@ -51,7 +51,8 @@ impl Engine {
         let after = self.recheck.cursor.clone();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.tracks.range((from, Bound::Unbounded));
-        let mut slice_targets: Vec<Target> = rest.map(|(target, _)| target).take(size).cloned().collect();
+        let mut slice_targets: Vec<CgroupTarget> =
+            rest.map(|(target, _)| target).take(size).cloned().collect();
         if slice_targets.len() < size {
             slice_targets.extend(self.tracks.keys().take(size - slice_targets.len()).cloned());
         }
@@ -65,7 +66,7 @@ impl Engine {
     /// Looks at everything at once: after lost events.
     pub(super) fn recheck_all(&mut self, now: Nanos) {
         self.known.clear();
-        let targets: Vec<Target> = self.tracks.keys().cloned().collect();
+        let targets: Vec<CgroupTarget> = self.tracks.keys().cloned().collect();
         for target in targets {
             if let Some(track) = self.tracks.get_mut(&target) {
                 track.contended_until = None;
@@ -75,20 +76,20 @@ impl Engine {
     }
 
     /// Looks at single targets at once, and settles what that brings.
-    pub fn recheck_targets(&mut self, targets: &[Target], now: Nanos) {
+    pub fn recheck_targets(&mut self, targets: &[CgroupTarget], now: Nanos) {
         for target in targets {
             self.recheck_one(target, now);
         }
         self.settle(now);
     }
 
-    fn recheck_one(&mut self, target: &Target, now: Nanos) {
+    fn recheck_one(&mut self, target: &CgroupTarget, now: Nanos) {
         let Some(track) = self.tracks.get(target) else { return };
         let (standing, id) = (track.standing.clone(), track.id);
         match standing {
             Standing::Held => {
                 count(&self.parts.stats.rechecked);
-                let Target::Cgroup { dir, resource } = target;
+                let CgroupTarget { dir, resource } = target;
                 // A watched directory reports its end, so its id needs no look.
                 let other = !self.is_watched(target) && self.parts.backend.id(dir, *resource).ok() != id;
                 if other {

@@ -1,12 +1,11 @@
 //! What `koordlet explain` shows.
 
-use super::super::report::{ClaimReport, TargetReport, TargetState};
+use super::super::report::{Stand, TargetReport, TargetState};
 use super::Engine;
 use super::track::{Standing, Track};
 use crate::cgroup::value::Value;
-use crate::claims::claim::Wish;
 use crate::claims::plan::{Decision, Desired};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 
 impl Engine {
     /// One report a target of the plan. Reads the files of those that are not held, whose text is not known.
@@ -14,22 +13,19 @@ impl Engine {
         self.plan.entries.iter().map(|(target, desired)| self.explain_one(target, desired)).collect()
     }
 
-    fn explain_one(&self, target: &Target, desired: &Desired) -> TargetReport {
+    fn explain_one(&self, target: &CgroupTarget, desired: &Desired) -> TargetReport {
         let track = self.tracks.get(target);
         let standing = track.map_or(&Standing::Unseen, |track| &track.standing);
         let (state, detail) = self.state(desired, standing, track);
-        TargetReport {
+        let stand = Stand {
             path: self.parts.files.shown_path(target),
             cgroup_id: track.and_then(|track| track.id),
             value: self.shown_value(target, desired, standing, track),
             state,
-            owner: desired.owner,
-            reason: desired.reason.text.clone(),
-            inputs: desired.reason.inputs.clone(),
             replaced: self.parts.ledger.get(target).map(|entry| entry.original.value.clone()),
-            claims: self.claims(target, desired),
             detail,
-        }
+        };
+        stand.report(desired, |value| self.kernel_text(target, value))
     }
 
     fn state(
@@ -66,12 +62,12 @@ impl Engine {
     /// What the file holds where it is held or left alone, also after a restore, else what is wished.
     fn shown_value(
         &self,
-        target: &Target,
+        target: &CgroupTarget,
         desired: &Desired,
         standing: &Standing,
         track: Option<&Track>,
     ) -> Option<String> {
-        let Target::Cgroup { dir, resource } = target;
+        let CgroupTarget { dir, resource } = target;
         match (&desired.decision, standing) {
             _ if self.released => self.parts.backend.read(dir, *resource).ok(),
             (Decision::Hold(_), Standing::Held) => track.and_then(|track| track.text.clone()),
@@ -80,23 +76,8 @@ impl Engine {
         }
     }
 
-    fn claims(&self, target: &Target, desired: &Desired) -> Vec<ClaimReport> {
-        let claims = desired.claims.iter().enumerate();
-        claims
-            .map(|(index, claim)| ClaimReport {
-                owner: claim.owner,
-                value: match &claim.wish {
-                    Wish::Hold(value) => Some(self.kernel_text(target, value)),
-                    Wish::Leave => None,
-                },
-                reason: claim.reason.text.clone(),
-                won: index == 0,
-            })
-            .collect()
-    }
-
-    fn kernel_text(&self, target: &Target, value: &Value) -> String {
-        let Target::Cgroup { resource, .. } = target;
+    fn kernel_text(&self, target: &CgroupTarget, value: &Value) -> String {
+        let CgroupTarget { resource, .. } = target;
         self.parts.files.text(*resource, value, None).unwrap_or_else(|_| value.to_string())
     }
 }

@@ -10,7 +10,7 @@ use super::goal::{Back, Goal};
 use crate::cgroup::value::Value;
 use crate::claims::claim::Wish;
 use crate::claims::plan::Decision;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::Nanos;
 
 impl Engine {
@@ -24,7 +24,7 @@ impl Engine {
         self.released = true;
         self.slow.inline = true;
         let entries: Vec<Entry> = self.parts.ledger.iter().cloned().collect();
-        let mut paths: BTreeMap<Target, String> = BTreeMap::new();
+        let mut paths: BTreeMap<CgroupTarget, String> = BTreeMap::new();
         let mut todos: Vec<Todo> = Vec::new();
         for entry in &entries {
             let path = self.parts.files.shown_path(&entry.target);
@@ -57,7 +57,7 @@ impl Engine {
     /// The change that restores an entry; `None` if nothing has to change, an error if its directory is gone.
     fn restoring_todo(&mut self, entry: &Entry, now: Nanos) -> Result<Option<Todo>, ()> {
         let target = &entry.target;
-        let Target::Cgroup { dir, resource } = target;
+        let CgroupTarget { dir, resource } = target;
         let there = self.parts.backend.id(dir, *resource).is_ok_and(|id| id == entry.id);
         let text = if there { self.parts.backend.read(dir, *resource).ok() } else { None };
         let Some(text) = text else {
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// What a withdrawn claim on a target falls back to.
-    fn baseline(&self, target: &Target) -> Option<Value> {
+    fn baseline(&self, target: &CgroupTarget) -> Option<Value> {
         let desired = self.plan.entries.get(target)?;
         if let Decision::Release(value) = &desired.decision {
             return Some(value.clone());

@@ -9,7 +9,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::plan::{Decision, Subtree};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::CfsQuota;
 
 /// A directory that is about to be narrowed.
@@ -28,7 +28,7 @@ impl Engine {
         }
         let narrowed: Vec<Narrowed> = todos.iter().filter_map(|todo| self.narrowed(todo)).collect();
         for above in narrowed {
-            let beneath: Vec<Target> = self
+            let beneath: Vec<CgroupTarget> = self
                 .planned_beneath(&above.dir)
                 .map(|(target, _)| target)
                 .filter(|target| resource(target) == Resource::CfsQuota)
@@ -52,8 +52,8 @@ impl Engine {
     }
 
     /// Whether a quota is worth a read: what was last seen of it tells, where its directory is watched.
-    fn may_hold_more(&mut self, target: &Target, above: &Narrowed) -> bool {
-        let Target::Cgroup { dir, .. } = target;
+    fn may_hold_more(&mut self, target: &CgroupTarget, above: &Narrowed) -> bool {
+        let CgroupTarget { dir, .. } = target;
         let seen = self.tracks.get(target).and_then(|track| track.text.clone());
         let Some(text) = seen.filter(|_| self.is_watched(target)) else { return true };
         let period = self.period(dir, &text);
@@ -62,8 +62,8 @@ impl Engine {
     }
 
     /// The change that writes a quota out, if it is wished within `above` and holds more.
-    fn rounded_above(&mut self, target: &Target, above: &Narrowed) -> Option<Todo> {
-        let Target::Cgroup { dir, .. } = target;
+    fn rounded_above(&mut self, target: &CgroupTarget, above: &Narrowed) -> Option<Todo> {
+        let CgroupTarget { dir, .. } = target;
         let goal = match (self.goal(target), self.plan.entries.get(target).map(|desired| &desired.decision)) {
             // Given back before, and again now.
             (Goal::Nothing(None), Some(Decision::Release(value))) => Goal::Give(Back::Value(value.clone())),

@@ -13,7 +13,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::plan::Subtree;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::units::Nanos;
 
 /// After this long in the kernel a write is spoken of, and another lane takes over.
@@ -50,7 +50,7 @@ pub(super) struct Slow {
     next_ticket: u64,
     new: Vec<SlowJob>,
     on_the_way: BTreeMap<u64, OnTheWay>,
-    parked: BTreeMap<Subtree, BTreeSet<Target>>,
+    parked: BTreeMap<Subtree, BTreeSet<CgroupTarget>>,
     /// A restore does everything where it comes up.
     pub(super) inline: bool,
 }
@@ -64,12 +64,12 @@ impl Slow {
         self.on_the_way.values().any(|job| job.subtree == *subtree)
     }
 
-    pub(super) fn park(&mut self, subtree: &Subtree, target: &Target) {
+    pub(super) fn park(&mut self, subtree: &Subtree, target: &CgroupTarget) {
         self.parked.entry(subtree.clone()).or_default().insert(target.clone());
     }
 
     pub(super) fn dispatch(&mut self, subtree: Subtree, todo: Todo, value: Value, text: String, now: Nanos) {
-        let Target::Cgroup { dir, resource } = todo.target.clone();
+        let CgroupTarget { dir, resource } = todo.target.clone();
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.new.push(SlowJob { ticket, dir, resource, id: todo.id, text: text.clone() });
@@ -110,7 +110,7 @@ impl Engine {
 
     /// Speaks of jobs that are past their deadline, once each.
     pub(super) fn watch_slow_jobs(&mut self, now: Nanos) {
-        let late: Vec<Target> = self
+        let late: Vec<CgroupTarget> = self
             .slow
             .on_the_way
             .values_mut()

@@ -1,18 +1,18 @@
 //! Writes that the kernel took, put into words for the observer: whose they are, and why.
 
-use super::super::observer::WriteRecord;
+use super::super::observer::{WriteRecord, WriteSubject};
 use super::Engine;
 use super::collect::{Kind, Todo};
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 
 impl Engine {
     /// Tells the observer, if there is one, that the kernel took `text` in the file of `resource`.
     pub(super) fn tell(&self, todo: &Todo, resource: Resource, text: &str) {
         let Some(observer) = &self.observer else { return };
-        let Target::Cgroup { dir, resource: changed } = &todo.target;
-        let target = Target::cgroup(dir, resource);
+        let CgroupTarget { dir, resource: changed } = &todo.target;
+        let target = CgroupTarget::new(dir, resource);
         let was = if resource == *changed {
             todo.text.clone()
         } else {
@@ -21,7 +21,7 @@ impl Engine {
         let (owner, why) = self.why(todo);
         observer.wrote(WriteRecord {
             path: self.parts.files.shown_path(&target),
-            target,
+            subject: WriteSubject::Cgroup(target),
             value: text.to_owned(),
             was,
             owner,
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    fn reason_of(&self, target: &Target) -> Option<String> {
+    fn reason_of(&self, target: &CgroupTarget) -> Option<String> {
         self.plan.entries.get(target).map(|desired| desired.reason.text.clone())
     }
 }

@@ -56,7 +56,7 @@ impl PlanOf {
     /// With all owners' inputs seen.
     pub(super) fn synced() -> Self {
         let synced = OWNERS.into_iter().collect();
-        Self(Plan { entries: BTreeMap::new(), synced })
+        Self(Plan { synced, ..Plan::default() })
     }
 
     pub(super) fn unsynced() -> Self {
@@ -64,7 +64,7 @@ impl PlanOf {
     }
 
     pub(super) fn decide(mut self, path: &str, resource: Resource, decision: Decision, owner: Owner) -> Self {
-        let target = Target::cgroup(&dir(path), resource);
+        let target = CgroupTarget::new(&dir(path), resource);
         let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
         let wish = match &decision {
             Decision::Hold(value) | Decision::Release(value) => Wish::Hold(value.clone()),
@@ -177,7 +177,7 @@ impl Rig {
     }
 
     pub(super) fn state(&self, path: &str, resource: Resource) -> (TargetState, String) {
-        let shown = self.engine.parts.files.shown_path(&Target::cgroup(&dir(path), resource));
+        let shown = self.engine.parts.files.shown_path(&CgroupTarget::new(&dir(path), resource));
         let report = self.engine.explain().into_iter().find(|report| report.path == shown).unwrap();
         (report.state, report.detail.unwrap_or_default())
     }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Original};
+use super::{Entry, HostEntry, Original};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::{CgroupTarget, HostFile, HostRoot};
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
@@ -27,6 +27,42 @@ enum Line {
     Forget {
         target: Name,
     },
+    RecordFile {
+        root: Root,
+        file: String,
+        boot: String,
+        owner: Owner,
+        original: String,
+    },
+    ForgetFile {
+        root: Root,
+        file: String,
+    },
+}
+
+/// A root as text.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Root {
+    Proc,
+    Sys,
+}
+
+impl Root {
+    fn of(file: &HostFile) -> Self {
+        match file.root() {
+            HostRoot::Proc => Self::Proc,
+            HostRoot::Sys => Self::Sys,
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<HostFile, String> {
+        let root = match self {
+            Self::Proc => HostRoot::Proc,
+            Self::Sys => HostRoot::Sys,
+        };
+        HostFile::checked(root, path).ok_or_else(|| format!("{path:?} is no path of a setting"))
+    }
 }
 
 /// A target as text: its directory and its resource's name.
@@ -37,23 +73,24 @@ struct Name {
 }
 
 impl Name {
-    fn of(target: &Target) -> Self {
-        let Target::Cgroup { dir, resource } = target;
+    fn of(target: &CgroupTarget) -> Self {
+        let CgroupTarget { dir, resource } = target;
         Self { dir: dir.to_string(), resource: resource.v1_name().to_owned() }
     }
 
-    fn target(&self) -> Result<Target, String> {
+    fn target(&self) -> Result<CgroupTarget, String> {
         let dir = CgroupDir::new(&self.dir).map_err(|error| error.to_string())?;
         let resource = Resource::from_v1_name(&self.resource)
             .ok_or_else(|| format!("{:?} is no resource", self.resource))?;
-        Ok(Target::Cgroup { dir, resource })
+        Ok(CgroupTarget { dir, resource })
     }
 }
 
 /// What a ledger file says.
 #[derive(Default)]
 pub(super) struct Read {
-    pub(super) entries: BTreeMap<Target, Entry>,
+    pub(super) entries: BTreeMap<CgroupTarget, Entry>,
+    pub(super) host_files: BTreeMap<HostFile, HostEntry>,
     /// Lines that were understood.
     pub(super) lines: usize,
     /// Bytes of those that were not.
@@ -75,8 +112,18 @@ pub(super) fn record(entry: &Entry) -> String {
     })
 }
 
-pub(super) fn forget(target: &Target) -> String {
+pub(super) fn forget(target: &CgroupTarget) -> String {
     encode(&Line::Forget { target: Name::of(target) })
+}
+
+pub(super) fn record_host_file(entry: &HostEntry) -> String {
+    let HostEntry { file, boot, owner, original } = entry.clone();
+    let (root, file) = (Root::of(&file), file.path().to_owned());
+    encode(&Line::RecordFile { root, file, boot, owner, original })
+}
+
+pub(super) fn forget_host_file(file: &HostFile) -> String {
+    encode(&Line::ForgetFile { root: Root::of(file), file: file.path().to_owned() })
 }
 
 fn encode(line: &Line) -> String {
@@ -93,13 +140,9 @@ pub(super) fn read_all(bytes: &[u8]) -> Read {
             continue;
         }
         match decode(line) {
-            Ok(Change::Record(entry)) => {
+            Ok(change) => {
                 read.lines += 1;
-                read.entries.insert(entry.target.clone(), *entry);
-            }
-            Ok(Change::Forget(target)) => {
-                read.lines += 1;
-                read.entries.remove(&target);
+                read.take(change);
             }
             Err(what) => {
                 if read.damaged_lines == 0 {
@@ -115,7 +158,28 @@ pub(super) fn read_all(bytes: &[u8]) -> Read {
 
 enum Change {
     Record(Box<Entry>),
-    Forget(Target),
+    Forget(CgroupTarget),
+    RecordFile(HostEntry),
+    ForgetFile(HostFile),
+}
+
+impl Read {
+    fn take(&mut self, change: Change) {
+        match change {
+            Change::Record(entry) => {
+                self.entries.insert(entry.target.clone(), *entry);
+            }
+            Change::Forget(target) => {
+                self.entries.remove(&target);
+            }
+            Change::RecordFile(entry) => {
+                self.host_files.insert(entry.file.clone(), entry);
+            }
+            Change::ForgetFile(file) => {
+                self.host_files.remove(&file);
+            }
+        }
+    }
 }
 
 fn decode(line: &[u8]) -> Result<Change, String> {
@@ -124,6 +188,10 @@ fn decode(line: &[u8]) -> Result<Change, String> {
     }
     match serde_json::from_slice(line).map_err(|error| error.to_string())? {
         Line::Forget { target } => Ok(Change::Forget(target.target()?)),
+        Line::ForgetFile { root, file } => Ok(Change::ForgetFile(root.file(&file)?)),
+        Line::RecordFile { root, file, boot, owner, original } => {
+            Ok(Change::RecordFile(HostEntry { file: root.file(&file)?, boot, owner, original }))
+        }
         Line::Record { target, id, boot, owner, original, period, cause } => {
             Ok(Change::Record(Box::new(Entry {
                 target: target.target()?,

@@ -16,7 +16,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::{CgroupTarget, HostFile};
 
 /// File name in the run directory.
 pub const FILE: &str = "ledger";
@@ -50,7 +50,7 @@ impl Original {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// What.
-    pub target: Target,
+    pub target: CgroupTarget,
     /// Cgroup id that it was changed in.
     pub id: u64,
     /// Boot in which that was.
@@ -60,7 +60,20 @@ pub struct Entry {
     /// What was there.
     pub original: Original,
     /// The claimed target for whose sake this one was changed, if nobody claims it itself.
-    pub cause: Option<Target>,
+    pub cause: Option<CgroupTarget>,
+}
+
+/// One changed setting of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostEntry {
+    /// What.
+    pub file: HostFile,
+    /// Boot in which that was.
+    pub boot: String,
+    /// Whose claim holds it, or held it last.
+    pub owner: Owner,
+    /// The text that was there.
+    pub original: String,
 }
 
 /// Why the ledger cannot be used.
@@ -93,7 +106,8 @@ pub struct Damage {
 /// The ledger in memory and on disk.
 #[derive(Debug)]
 pub struct Ledger {
-    entries: BTreeMap<Target, Entry>,
+    entries: BTreeMap<CgroupTarget, Entry>,
+    host_files: BTreeMap<HostFile, HostEntry>,
     disk: Option<Disk>,
 }
 
@@ -109,7 +123,7 @@ struct Disk {
 impl Ledger {
     /// A ledger that leaves no trace, for dry runs.
     pub fn in_memory() -> Self {
-        Self { entries: BTreeMap::new(), disk: None }
+        Self { entries: BTreeMap::new(), host_files: BTreeMap::new(), disk: None }
     }
 
     /// A ledger whose file takes nothing, as on a full disk.
@@ -117,7 +131,7 @@ impl Ledger {
     pub fn unwritable() -> io::Result<Self> {
         let path = PathBuf::from("/dev/null");
         let disk = Disk { file: File::open(&path)?, path, lines: 0, torn: false };
-        Ok(Self { entries: BTreeMap::new(), disk: Some(disk) })
+        Ok(Self { disk: Some(disk), ..Self::in_memory() })
     }
 
     /// Reads the ledger of `run_dir`, or starts one. Lines that cannot be understood are set aside under
@@ -142,6 +156,7 @@ impl Ledger {
         })?;
         let mut ledger = Self {
             entries: read.entries,
+            host_files: read.host_files,
             disk: Some(Disk { path: path.clone(), file, lines: read.lines, torn: false }),
         };
         if damage.is_some() {
@@ -151,7 +166,7 @@ impl Ledger {
     }
 
     /// The entry of a target.
-    pub fn get(&self, target: &Target) -> Option<&Entry> {
+    pub fn get(&self, target: &CgroupTarget) -> Option<&Entry> {
         self.entries.get(target)
     }
 
@@ -160,14 +175,45 @@ impl Ledger {
         self.entries.values()
     }
 
-    /// Number of entries.
+    /// The entry of a setting of the host.
+    pub fn host_file(&self, file: &HostFile) -> Option<&HostEntry> {
+        self.host_files.get(file)
+    }
+
+    /// All entries of settings of the host.
+    pub fn host_files(&self) -> impl Iterator<Item = &HostEntry> {
+        self.host_files.values()
+    }
+
+    /// Records a setting of the host, as [`Self::record`] does a cgroup file. What is recorded already costs no write.
+    pub fn record_host_file(&mut self, entry: HostEntry) -> io::Result<()> {
+        if self.host_files.get(&entry.file) == Some(&entry) {
+            return Ok(());
+        }
+        self.append(&line::record_host_file(&entry))?;
+        self.host_files.insert(entry.file.clone(), entry);
+        self.compact();
+        Ok(())
+    }
+
+    /// Forgets a setting of the host, as [`Self::forget`] does a cgroup file.
+    pub fn forget_host_file(&mut self, file: &HostFile) -> io::Result<()> {
+        if self.host_files.remove(file).is_none() {
+            return Ok(());
+        }
+        self.append(&line::forget_host_file(file))?;
+        self.compact();
+        Ok(())
+    }
+
+    /// Number of entries of all kinds.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.host_files.len()
     }
 
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Records a target. On disk when it returns without an error; after an error nothing is recorded and
@@ -181,7 +227,7 @@ impl Ledger {
 
     /// Forgets a target. If that cannot be written, the entry comes back at the next start, where it is
     /// judged again.
-    pub fn forget(&mut self, target: &Target) -> io::Result<()> {
+    pub fn forget(&mut self, target: &CgroupTarget) -> io::Result<()> {
         if self.entries.remove(target).is_none() {
             return Ok(());
         }
@@ -190,11 +236,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets all entries for which `keep` is false.
-    pub fn retain(&mut self, keep: impl Fn(&Entry) -> bool) -> io::Result<()> {
-        let before = self.entries.len();
-        self.entries.retain(|_, entry| keep(entry));
-        if self.entries.len() == before { Ok(()) } else { self.rewrite() }
+    /// Forgets all entries of other boots, and those of cgroup files for which `keep` is false.
+    pub fn retain(&mut self, boot: &str, keep: impl Fn(&Entry) -> bool) -> io::Result<()> {
+        let before = self.len();
+        self.entries.retain(|_, entry| entry.boot == boot && keep(entry));
+        self.host_files.retain(|_, entry| entry.boot == boot);
+        if self.len() == before { Ok(()) } else { self.rewrite() }
     }
 
     /// Whether the file is where the next start looks for it.
@@ -220,7 +267,7 @@ impl Ledger {
 
     /// Writes the file anew if it is mostly dead lines. A failure is no loss: the old file is complete.
     fn compact(&mut self) {
-        let alive = self.entries.len();
+        let alive = self.len();
         if self.disk.as_ref().is_some_and(|disk| disk.lines > 2 * alive + DEAD_LINES)
             && let Err(error) = self.rewrite()
         {
@@ -230,13 +277,14 @@ impl Ledger {
 
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
-        let text: String = self.entries.values().map(line::record).collect();
+        let cgroup_files = self.entries.values().map(line::record);
+        let text: String = cgroup_files.chain(self.host_files.values().map(line::record_host_file)).collect();
         let new = disk.path.with_extension("new");
         let mut file = own_file::open(OpenOptions::new().write(true).create(true).truncate(true), &new)?;
         file.write_all(text.as_bytes())?;
         fs::rename(&new, &disk.path)?;
         disk.file = append_to(&disk.path)?;
-        disk.lines = self.entries.len();
+        disk.lines = self.entries.len() + self.host_files.len();
         disk.torn = false;
         Ok(())
     }
@@ -271,7 +319,7 @@ mod tests {
 
     fn entry(dir: &str, value: &str) -> Entry {
         Entry {
-            target: Target::cgroup(&CgroupDir::new(dir).unwrap(), Resource::CfsQuota),
+            target: CgroupTarget::new(&CgroupDir::new(dir).unwrap(), Resource::CfsQuota),
             id: 42,
             boot: "b".into(),
             owner: Owner::CpuSuppress,

@@ -7,12 +7,13 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::place::kube_qos_of_path;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
 use crate::executor::observer::WriteRecord;
 use crate::state::pods::PodTable;
 
 /// Reason of a cgroup file's write, collection.md 13.1.
 const UPDATE_CGROUPS: &str = "UpdateCgroups";
+/// Reason of a write to a setting of the host, hooks.md 7.4.
+const UPDATE_SYSTEM_CONFIG: &str = "UpdateSystemConfig";
 /// Reason of a change of BE's quota by suppression, qos.md 10. That names no text; the one used here says which
 /// setting it is.
 const ADJUST_BE: &str = "AdjustBEByNodeCPUUsage";
@@ -28,7 +29,7 @@ pub fn events(record: WriteRecord, at: SystemTime, pods: &PodTable, verbose: u32
     let mut events = Vec::with_capacity(1);
     let about = Event {
         owner: record.owner.map(Owner::name).unwrap_or_default().into(),
-        ..about(&record.target, pods)
+        ..about(record.subject.dir(), pods)
     };
     if is_suppression(&record) && Level::SUPPRESSION.is_kept_at(verbose) {
         events.push(Event {
@@ -40,8 +41,9 @@ pub fn events(record: WriteRecord, at: SystemTime, pods: &PodTable, verbose: u32
         });
     }
     if Level::WRITE.is_kept_at(verbose) {
-        let reason = match record.target {
-            Target::Cgroup { .. } => UPDATE_CGROUPS,
+        let reason = match record.subject.dir() {
+            Some(_) => UPDATE_CGROUPS,
+            None => UPDATE_SYSTEM_CONFIG,
         };
         events.push(Event {
             reason: reason.into(),
@@ -56,12 +58,13 @@ pub fn events(record: WriteRecord, at: SystemTime, pods: &PodTable, verbose: u32
 
 /// A write of suppression to the BE directory itself; quotas beneath it that it has lifted are none.
 fn is_suppression(record: &WriteRecord) -> bool {
-    let Target::Cgroup { dir, resource } = &record.target;
-    record.owner == Some(Owner::CpuSuppress) && *resource == Resource::CfsQuota && !is_in_pod(dir)
+    record.owner == Some(Owner::CpuSuppress)
+        && record.subject.resource() == Some(Resource::CfsQuota)
+        && record.subject.dir().is_some_and(|dir| !is_in_pod(dir))
 }
 
-fn about(target: &Target, pods: &PodTable) -> Event {
-    let Target::Cgroup { dir, .. } = target;
+fn about(dir: Option<&CgroupDir>, pods: &PodTable) -> Event {
+    let Some(dir) = dir else { return Event::default() };
     let pod = pods.pods.values().find(|pod| pod.dir.contains(dir));
     if let Some(pod) = pod {
         let container = pod.containers.iter().find(|container| container.dir.as_ref() == Some(dir));
@@ -95,6 +98,8 @@ mod tests {
     use super::*;
     use crate::api::pod::{ObjectMeta, Pod};
     use crate::api::qos::KubeQos;
+    use crate::claims::target::CgroupTarget;
+    use crate::executor::observer::WriteSubject;
     use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 
     fn dir(path: &str) -> CgroupDir {
@@ -103,7 +108,7 @@ mod tests {
 
     fn record(path: &str, resource: Resource, owner: Owner) -> WriteRecord {
         WriteRecord {
-            target: Target::cgroup(&dir(path), resource),
+            subject: WriteSubject::Cgroup(CgroupTarget::new(&dir(path), resource)),
             path: format!("/sys/fs/cgroup/cpu/{path}/file"),
             value: "50000".into(),
             was: "-1".into(),

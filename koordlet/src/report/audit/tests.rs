@@ -6,7 +6,8 @@ use super::*;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
+use crate::executor::observer::WriteSubject;
 
 fn settings(dir: &Path) -> AuditSettings {
     AuditSettings {
@@ -64,7 +65,7 @@ fn a_write_of_the_executor_becomes_lines_and_a_flush_waits_for_them() {
     let writer = start(dir.path());
     let besteffort = CgroupDir::new("kubepods/besteffort").unwrap();
     writer.log().wrote(WriteRecord {
-        target: Target::cgroup(&besteffort, Resource::CfsQuota),
+        subject: WriteSubject::Cgroup(CgroupTarget::new(&besteffort, Resource::CfsQuota)),
         path: "/sys/fs/cgroup/cpu/kubepods/besteffort/cpu.cfs_quota_us".into(),
         value: "50000".into(),
         was: "-1".into(),

@@ -123,7 +123,7 @@ fn row_14_under_the_cfs_quota_policy_batch_pods_have_no_quota() {
     let quotas = |slo: Arc<Slo>| {
         let mut snapshot = snapshot(Some("1.25"), vec![pod.clone()]);
         snapshot.slo = slo;
-        let found = values(&rules_after(&snapshot).pod_claims(&pod), &pod);
+        let found = values(&rules_after(&snapshot).pod_claims(&pod).cgroup, &pod);
         [found[1].clone(), found[4].clone()]
     };
     assert_eq!(quotas(slo(true, SuppressPolicy::CfsQuota)), ["pod quota -1", "a quota -1"]);

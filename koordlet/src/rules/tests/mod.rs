@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{RuleGates, Rules};
+use super::{PluginKind, RuleSettings, Rules};
 use crate::api::keys;
 use crate::api::node::Node;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::{Claim, Wish};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::claims::testing::table;
 use crate::state::pods::PodEntry;
 use crate::state::slo::{CpuSuppressPolicy, Slo, SuppressPolicy};
@@ -19,7 +19,14 @@ mod plans;
 mod properties;
 mod rule_set;
 
-const ALL: RuleGates = RuleGates { cpu_normalization: true, batch_resource: true };
+/// Settings with just these plugins on.
+fn with(plugins: &[PluginKind]) -> RuleSettings {
+    RuleSettings { plugins: plugins.iter().copied().collect() }
+}
+
+fn all() -> RuleSettings {
+    with(PluginKind::ALL)
+}
 
 fn node(ratio: Option<&str>) -> Arc<Node> {
     let mut node = Node::default();
@@ -43,7 +50,7 @@ fn snapshot(ratio: Option<&str>, pods: Vec<PodEntry>) -> Snapshot {
 }
 
 fn rules_after(snapshot: &Snapshot) -> Rules {
-    let mut rules = Rules::new(ALL);
+    let mut rules = Rules::new(&all());
     rules.observe(snapshot);
     rules
 }
@@ -52,7 +59,7 @@ fn rules_after(snapshot: &Snapshot) -> Rules {
 /// directory itself.
 fn values(claims: &[Claim], pod: &PodEntry) -> Vec<String> {
     let line = |claim: &Claim| {
-        let Target::Cgroup { dir, resource } = &claim.target;
+        let CgroupTarget { dir, resource } = &claim.target;
         let Wish::Hold(value) = &claim.wish else { return "leave".to_owned() };
         let name = if *dir == pod.dir { "pod" } else { dir.name() };
         let file = match resource {
@@ -68,5 +75,5 @@ fn values(claims: &[Claim], pod: &PodEntry) -> Vec<String> {
 
 fn claimed(ratio: Option<&str>, pod: &PodEntry) -> Vec<String> {
     let rules = rules_after(&snapshot(ratio, vec![pod.clone()]));
-    values(&rules.pod_claims(pod), pod)
+    values(&rules.pod_claims(pod).cgroup, pod)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::{ALL, claimed, rules_after, snapshot, values};
+use super::{all, claimed, rules_after, snapshot, values};
 use crate::api::keys;
 use crate::claims::claim::Claim;
 use crate::claims::testing::{annotated, entry, limits, pod};
@@ -35,13 +35,13 @@ fn rows_1_to_5_a_limit_is_divided_by_the_ratio() {
 #[test]
 fn rows_6_and_7_small_steps_and_bad_texts_leave_the_rule() {
     let limited = pod("u", "LS", one(limits("2")));
-    let mut rules = Rules::new(ALL);
+    let mut rules = Rules::new(&all());
     let mut quota_after = |ratio: &str| {
         let snapshot = snapshot(Some(ratio), vec![limited.clone()]);
         let notices = rules.observe(&snapshot);
         let again = rules.observe(&snapshot);
         assert!(again.is_empty(), "told once: {again:?}");
-        (values(&rules.claims(&snapshot), &limited)[0].clone(), notices.len())
+        (values(&rules.claims(&snapshot).cgroup, &limited)[0].clone(), notices.len())
     };
     assert_eq!(quota_after("1.20"), ("pod quota 166667".to_owned(), 3)); // both plugins, and the first policy
     assert_eq!(quota_after("1.205"), ("pod quota 166667".to_owned(), 0));
@@ -146,7 +146,7 @@ fn while_a_pod_is_resized_the_larger_limit_counts() {
 fn reasons_carry_the_formula_and_are_shared() {
     let pods = vec![pod("a", "LS", one(limits("2"))), pod("b", "LS", one(limits("2")))];
     let snapshot = snapshot(Some("1.5"), pods);
-    let claims = rules_after(&snapshot).claims(&snapshot);
+    let claims = rules_after(&snapshot).claims(&snapshot).cgroup;
     let container = |claim: &&Claim| claim.reason.text.contains("the container's");
     let reasons: Vec<_> = claims.iter().filter(container).map(|claim| &claim.reason).collect();
     assert_eq!(reasons[0].text, "the container's CPU limit, ceil(200000 / 1.5) (hooks.md 9.4)");

@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::all;
 use crate::api::keys;
 use crate::api::node::Node;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
 use crate::cgroup::value::Value;
-use crate::claims::claim::{Claim, Owner, Reason, Wish};
+use crate::claims::claim::{Claim, Claims, Owner, Reason, Wish};
 use crate::claims::combine::{PlanInput, plan};
 use crate::claims::explain;
 use crate::claims::plan::{Plan, Subtree};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::claims::testing::{
     BE_DIR, BOUNDED, UNBOUNDED, annotated, batch, dir, entry, limits, plan_of, pod, quota_of, said, table,
     tree,
 };
 use crate::cpuset::CpuSet;
-use crate::rules::{RuleGates, Rules};
+use crate::rules::Rules;
 use crate::state::pods::{PodEntry, PodTable};
 use crate::state::slo::Slo;
 use crate::state::snapshot::Snapshot;
@@ -40,9 +41,9 @@ fn rule_claims(pods: &PodTable, ratio: Option<&str>) -> Vec<Claim> {
         slo: Arc::new(Slo { synced: true, ..Default::default() }),
         ..Default::default()
     };
-    let mut rules = Rules::new(RuleGates { cpu_normalization: true, batch_resource: true });
+    let mut rules = Rules::new(&all());
     rules.observe(&snapshot);
-    rules.claims(&snapshot)
+    rules.claims(&snapshot).cgroup
 }
 
 fn planned(pods: &PodTable, ratio: Option<&str>, semantics: Semantics) -> Plan {
@@ -51,7 +52,7 @@ fn planned(pods: &PodTable, ratio: Option<&str>, semantics: Semantics) -> Plan {
 
 fn suppress(path: &str, resource: Resource, value: Value) -> Claim {
     let reason = Arc::new(Reason { text: "the load".to_owned(), inputs: BTreeMap::new() });
-    let target = Target::cgroup(&dir(path), resource);
+    let target = CgroupTarget::new(&dir(path), resource);
     Claim { target, wish: Wish::Hold(value), owner: Owner::CpuSuppress, reason }
 }
 
@@ -72,7 +73,7 @@ fn c201_a_pod_is_lowered_only_where_the_runtime_asks_for_our_values() {
     let blind = planned(&table([limited("u", "2", false)]), Some("1.5"), BOUNDED);
     assert_eq!(quota_of(&blind, CONTAINER), "hold 133334", "the container alone carries the scaling");
     assert_eq!(quota_of(&blind, POD), "release 200000", "put back if we lowered it before");
-    let pod = &blind.entries[&Target::cgroup(&dir(POD), Resource::CfsQuota)];
+    let pod = &blind.entries[&CgroupTarget::new(&dir(POD), Resource::CfsQuota)];
     assert_eq!(pod.owner, Owner::PodSpec);
     assert!(pod.reason.text.contains("keeps its native 200000 instead of 133334"), "{}", pod.reason.text);
 
@@ -289,14 +290,14 @@ fn every_target_belongs_to_its_pods_write_group() {
         topology: Some(&topology("0-5")),
         tree: &tree,
         semantics: BOUNDED,
-        claims,
+        claims: Claims { cgroup: claims, ..Claims::default() },
         synced: [Owner::BatchResource].into(),
     });
     assert!(plan.synced.contains(&Owner::BatchResource));
     let pod_p = Subtree::Pod("p".into());
     let gone = Subtree::Pod(format!("{BE_DIR}/podgone").into());
     for (target, desired) in &plan.entries {
-        let Target::Cgroup { dir, .. } = target;
+        let CgroupTarget { dir, .. } = target;
         let want = match dir.as_str().strip_prefix(BE_DIR) {
             Some(below) if below.starts_with("/podp") => &pod_p,
             Some(below) if below.starts_with("/podgone") => &gone,
@@ -311,7 +312,7 @@ fn every_target_belongs_to_its_pods_write_group() {
 fn the_chain_says_who_won_and_why_the_others_lost() {
     let plan = planned(&table([limited("u", "2", false)]), Some("1.5"), BOUNDED);
     let chain = |path: &str| {
-        let target = Target::cgroup(&dir(path), Resource::CfsQuota);
+        let target = CgroupTarget::new(&dir(path), Resource::CfsQuota);
         explain::chain(&target, &plan.entries[&target], ToString::to_string)
     };
     let container = chain(CONTAINER);
@@ -336,7 +337,7 @@ fn the_chain_says_who_won_and_why_the_others_lost() {
     assert_eq!(json["owner"], "CpuNormalization");
     assert_eq!((&json["value"], &json["won"]), (&json!("133334"), &json!(true)));
     assert!(json.get("lost").is_none());
-    let target = Target::cgroup(&dir(CONTAINER), Resource::CfsQuota);
+    let target = CgroupTarget::new(&dir(CONTAINER), Resource::CfsQuota);
     let lines = explain::lines(&target, &plan.entries[&target], ToString::to_string);
     assert_eq!(lines[0], "kubepods/burstable/podu/a CfsQuota: hold 133334");
     assert!(lines[1].starts_with("  won  CPU normalization = 133334: "), "{lines:?}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
+use super::with;
 use crate::api::keys;
 use crate::api::node::Node;
 use crate::cgroup::resource::Resource;
@@ -14,9 +15,9 @@ use crate::cgroup::value::Value;
 use crate::claims::claim::{Claim, Owner, Reason, Wish};
 use crate::claims::native::NativePod;
 use crate::claims::plan::{Decision, Plan};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::claims::testing::{BE_DIR, BOUNDED, UNBOUNDED, dir, entry, plan_of, table, tree};
-use crate::rules::{RuleGates, Rules};
+use crate::rules::{PluginKind, RuleSettings, Rules};
 use crate::state::pods::{PodEntry, PodTable};
 use crate::state::slo::{CpuSuppressPolicy, Slo, SuppressPolicy};
 use crate::state::snapshot::Snapshot;
@@ -31,7 +32,7 @@ struct World {
     ratio: Option<&'static str>,
     /// What suppression holds on the best-effort directory.
     suppress: Option<Suppress>,
-    gates: RuleGates,
+    rules: RuleSettings,
     semantics: Semantics,
     /// Whether the rules have seen the suppress policy yet.
     policy_seen: bool,
@@ -130,6 +131,10 @@ fn pod_of(kind: Kind) -> impl Strategy<Value = PodEntry> {
     )
 }
 
+fn plugins(on: &[(bool, PluginKind)]) -> Vec<PluginKind> {
+    on.iter().filter_map(|(on, kind)| on.then_some(*kind)).collect()
+}
+
 fn world() -> impl Strategy<Value = World> {
     let pods = prop::collection::vec(pod_entry(), 0..4);
     let suppress = prop::option::of(prop_oneof![
@@ -142,7 +147,10 @@ fn world() -> impl Strategy<Value = World> {
             pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(&pod, index))),
             ratio,
             suppress,
-            gates: RuleGates { cpu_normalization: normalization, batch_resource: batch },
+            rules: with(&plugins(&[
+                (normalization, PluginKind::CpuNormalization),
+                (batch, PluginKind::BatchResource),
+            ])),
             semantics: if bounded { BOUNDED } else { UNBOUNDED },
             policy_seen,
         },
@@ -173,9 +181,9 @@ impl World {
             slo: Arc::new(Slo { synced: self.policy_seen, suppress, ..Default::default() }),
             ..Default::default()
         };
-        let mut rules = Rules::new(self.gates);
+        let mut rules = Rules::new(&self.rules);
         rules.observe(&snapshot);
-        let mut claims = rules.claims(&snapshot);
+        let mut claims = rules.claims(&snapshot).cgroup;
         claims.extend(self.suppress_claims());
         claims
     }
@@ -183,7 +191,7 @@ impl World {
     /// Claims shaped like those of the strategy: the class directory's quota, or CPUs on three levels.
     fn suppress_claims(&self) -> Vec<Claim> {
         let claim = |dir: &_, resource, value| Claim {
-            target: Target::cgroup(dir, resource),
+            target: CgroupTarget::new(dir, resource),
             wish: Wish::Hold(value),
             owner: Owner::CpuSuppress,
             reason: Arc::new(Reason { text: "the load".to_owned(), inputs: BTreeMap::new() }),
@@ -212,7 +220,7 @@ impl World {
 
 /// The quota that a target is to have, and whether the plan holds it.
 fn quota(plan: &Plan, dir: &crate::cgroup::path::CgroupDir) -> Option<(CfsQuota, bool)> {
-    match plan.entries.get(&Target::cgroup(dir, Resource::CfsQuota))?.decision {
+    match plan.entries.get(&CgroupTarget::new(dir, Resource::CfsQuota))?.decision {
         Decision::Hold(Value::Quota(quota)) => Some((quota, true)),
         Decision::Release(Value::Quota(quota)) => Some((quota, false)),
         _ => None,

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::{ALL, node, rules_after, slo, snapshot, values};
+use super::{all, node, rules_after, slo, snapshot, values, with};
 use crate::api::keys;
+use crate::claims::claim::Claims;
 use crate::claims::testing::{annotated, batch, limits, pod, table};
-use crate::rules::{RuleGates, RuleNotice, Rules};
+use crate::rules::{PluginKind, RuleNotice, Rules};
 use crate::state::slo::{Slo, SuppressPolicy};
 use crate::state::snapshot::Snapshot;
 
@@ -19,7 +20,7 @@ fn one(resources: Json) -> Json {
 /// hooks.md 19, "change: BatchResource".
 #[test]
 fn batch_rules_report_their_first_input_and_each_change() {
-    let mut rules = Rules::new(RuleGates::default());
+    let mut rules = Rules::new(&with(&[PluginKind::BatchResource]));
     let mut changes = |ratio: Option<&str>, policy: Arc<Slo>| {
         let snapshot = Snapshot { slo: policy, ..snapshot(ratio, vec![]) };
         let notices = rules.observe(&snapshot);
@@ -43,25 +44,24 @@ fn batch_rules_report_their_first_input_and_each_change() {
 
 #[test]
 fn gates_are_what_the_flags_say() {
-    assert_eq!(RuleGates::default(), RuleGates { cpu_normalization: false, batch_resource: true });
     let ls = pod("l", "LS", one(limits("2")));
     let be = pod("b", "BE", json!({"containers": [batch("a", "500", "500", "1Gi")]}));
     let snapshot = snapshot(Some("1.25"), vec![ls.clone(), be.clone()]);
-    let mut rules = Rules::new(RuleGates::default());
+    let mut rules = Rules::new(&with(&[PluginKind::BatchResource]));
     rules.observe(&snapshot);
-    assert!(rules.pod_claims(&ls).is_empty());
+    assert!(rules.pod_claims(&ls) == Claims::default());
     assert_eq!(
-        values(&rules.pod_claims(&be), &be)[1],
+        values(&rules.pod_claims(&be).cgroup, &be)[1],
         "pod quota 40000",
         "the ratio counts without the gate"
     );
-    let mut none = Rules::new(RuleGates { cpu_normalization: false, batch_resource: false });
-    assert!(none.observe(&snapshot).is_empty() && none.claims(&snapshot).is_empty());
+    let mut none = Rules::new(&with(&[]));
+    assert!(none.observe(&snapshot).is_empty() && none.claims(&snapshot) == Claims::default());
 }
 
 #[test]
 fn a_malformed_pod_annotation_is_told_once_with_its_name() {
-    let mut rules = Rules::new(RuleGates::default());
+    let mut rules = Rules::new(&with(&[PluginKind::BatchResource]));
     let bad = || annotated("u", "BE", json!({ keys::EXTENDED_RESOURCE_SPEC: "{bad" }), one(json!({})));
     let snapshot = snapshot(None, vec![bad()]);
     let told = |notices: Vec<RuleNotice>| -> Vec<String> {
@@ -86,14 +86,14 @@ fn a_malformed_pod_annotation_is_told_once_with_its_name() {
 #[test]
 fn c132_a_node_that_is_late_holds_nothing_up() {
     let pod = pod("u", "LS", one(limits("2")));
-    let mut rules = Rules::new(ALL);
+    let mut rules = Rules::new(&all());
     let early = Snapshot { node: None, ..snapshot(None, vec![pod.clone()]) };
     rules.observe(&early);
-    assert!(rules.claims(&early).is_empty());
+    assert!(rules.claims(&early) == Claims::default());
     assert_eq!(rules.synced(&early).count(), 0);
     let late = Snapshot { node: Some(node(Some("1.25"))), ..early };
     rules.observe(&late);
-    assert_eq!(values(&rules.claims(&late), &pod), ["pod quota 160000", "a quota 160000"]);
+    assert_eq!(values(&rules.claims(&late).cgroup, &pod), ["pod quota 160000", "a quota 160000"]);
     assert_eq!(rules.synced(&late).count(), 2);
 }
 
@@ -108,6 +108,6 @@ fn a_container_about_to_start_gets_what_the_reconciler_will_claim() {
     let asked: Vec<String> =
         wishes.iter().map(|wish| format!("{:?} {}", wish.resource, wish.value)).collect();
     assert_eq!(asked, ["CpuShares 512", "CfsQuota 40000", "MemoryLimit 1073741824"]);
-    let claimed = values(&rules.pod_claims(&started), &started);
+    let claimed = values(&rules.pod_claims(&started).cgroup, &started);
     assert_eq!(claimed[3..], ["a shares 512", "a quota 40000", "a memory 1073741824"]);
 }

@@ -11,7 +11,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Claim, Owner, Reason, Wish};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::cpuset::CpuSet;
 use crate::state::cpu_sources::allocated_cpus;
 use crate::state::pods::PodEntry;
@@ -96,7 +96,7 @@ impl BeDirs {
 
 fn claim(dir: &CgroupDir, resource: Resource, value: Value, reason: &Arc<Reason>) -> Claim {
     Claim {
-        target: Target::cgroup(dir, resource),
+        target: CgroupTarget::new(dir, resource),
         wish: Wish::Hold(value),
         owner: Owner::CpuSuppress,
         reason: Arc::clone(reason),

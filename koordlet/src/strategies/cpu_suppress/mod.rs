@@ -62,7 +62,7 @@ pub struct SuppressInput<'a> {
 }
 
 /// What a step decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SuppressOutcome {
     /// All claims of suppression; they replace the ones before.
     pub claims: Vec<Claim>,

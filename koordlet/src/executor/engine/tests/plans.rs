@@ -117,7 +117,7 @@ impl Wishes {
 /// Releases to what `start` makes, wherever nothing else is decided.
 fn with_baselines(mut plan: PlanOf) -> PlanOf {
     let mut release = |path: &str, resource, value| {
-        if !plan.0.entries.contains_key(&Target::cgroup(&dir(path), resource)) {
+        if !plan.0.entries.contains_key(&CgroupTarget::new(&dir(path), resource)) {
             plan = plan.clone().release(path, resource, value, Owner::PodSpec);
         }
     };

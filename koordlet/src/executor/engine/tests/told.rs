@@ -24,7 +24,7 @@ impl Heard {
         let line = |record: WriteRecord| {
             let mut parts = record.path.rsplit('/');
             let file = parts.next().unwrap().to_owned();
-            let Target::Cgroup { dir, .. } = record.target;
+            let dir = record.subject.dir().unwrap();
             format!("{dir} {file} {}", record.value)
         };
         self.take().into_iter().map(line).collect()

@@ -186,7 +186,7 @@ fn c024_no_container_is_claimed_wider_than_the_directories_above_it() {
         .claims
         .iter()
         .map(|claim| {
-            let Target::Cgroup { dir, .. } = &claim.target;
+            let CgroupTarget { dir, .. } = &claim.target;
             let Wish::Hold(Value::Cpus(cpus)) = &claim.wish else { panic!("{claim:?}") };
             (dir.clone(), cpus.clone())
         })

@@ -18,7 +18,7 @@ use crate::api::qos::{KubeQos, QosClass};
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Wish};
-use crate::claims::target::Target;
+use crate::claims::target::CgroupTarget;
 use crate::state::groups::{Group, GroupKind};
 use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 use crate::state::slo::{CpuSuppressPolicy, Slo};
@@ -211,7 +211,7 @@ fn set(text: &str) -> CpuSet {
 fn values(outcome: &SuppressOutcome) -> BTreeMap<String, String> {
     let text = |claim: &Claim| {
         assert_eq!(claim.owner, Owner::CpuSuppress);
-        let Target::Cgroup { dir, resource } = &claim.target;
+        let CgroupTarget { dir, resource } = &claim.target;
         let Wish::Hold(value) = &claim.wish else { panic!("{claim:?}") };
         (format!("{dir} {resource:?}"), value.to_string())
     };

@@ -1,0 +1,19 @@
+//! Gates and flags as the rules take them.
+
+use crate::config::Config;
+use crate::config::gates::Gate;
+use crate::rules::{PluginKind, RuleSettings};
+
+/// What `config` says to the rules.
+pub(super) fn rule_settings(config: &Config) -> RuleSettings {
+    let is_on = |kind: &PluginKind| config.gates.is_on(gate(*kind));
+    RuleSettings { plugins: PluginKind::ALL.iter().copied().filter(is_on).collect() }
+}
+
+/// The gate of a plugin, hooks.md 2.2.
+fn gate(kind: PluginKind) -> Gate {
+    match kind {
+        PluginKind::BatchResource => Gate::BatchResource,
+        PluginKind::CpuNormalization => Gate::CpuNormalization,
+    }
+}

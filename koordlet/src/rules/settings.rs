@@ -1,0 +1,24 @@
+//! Which plugins there are, which of them are on, and what flags tell them.
+
+use std::collections::BTreeSet;
+
+/// A rule plugin, hooks.md 3, in the order of their names, which is the order in which hooks are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PluginKind {
+    /// `BatchResource`
+    BatchResource,
+    /// `CPUNormalization`
+    CpuNormalization,
+}
+
+impl PluginKind {
+    /// All plugins.
+    pub const ALL: &'static [Self] = &[Self::BatchResource, Self::CpuNormalization];
+}
+
+/// Gates and flags, hooks.md 2.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSettings {
+    /// Plugins whose gates are on.
+    pub plugins: BTreeSet<PluginKind>,
+}

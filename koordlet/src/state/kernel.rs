@@ -1,0 +1,32 @@
+//! What this host's kernel offers and how its switches stand, as far as rules depend on it. Looked at again from time
+//! to time: a negative answer is not for ever (hooks.md 17, H13).
+
+/// Features and switches.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelFacts {
+    /// Whether cgroups have `cpu.bvt_warp_ns` (the kubepods directory has).
+    pub bvt: bool,
+    /// `kernel/sched_group_identity_enabled`
+    pub group_identity: Switch,
+    /// `kernel/sched_core`
+    pub sched_core: Switch,
+}
+
+/// A kernel switch that may not be there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Switch {
+    /// There is no such file.
+    #[default]
+    Absent,
+    /// Its number.
+    Reads(i64),
+    /// It is there and cannot be read, or holds no number.
+    Unreadable,
+}
+
+impl Switch {
+    /// Whether the file is there.
+    pub fn is_there(&self) -> bool {
+        *self != Self::Absent
+    }
+}
