@@ -27,6 +27,7 @@ impl Layout {
             Codec::Protection => reader.protection(self.page_size()).map(Value::Memory),
             Codec::List => reader.list().map(Value::Cpus),
             Codec::Int(..) => reader.int().map(Value::Int),
+            Codec::ClassId => reader.class_id().map(Value::Int),
         }
     }
 
@@ -64,6 +65,7 @@ impl Layout {
                 within(i128::from(*bytes), 0, i64::MAX)
             }
             (Codec::Int(least, most), Value::Int(number)) => within(i128::from(*number), least, most),
+            (Codec::ClassId, Value::Int(number)) => within(i128::from(*number), 0, i64::from(i32::MAX)),
             (Codec::Quota, Value::Quota(CfsQuota::Unlimited))
             | (Codec::Limit | Codec::Protection, Value::Memory(MemoryLimit::Unlimited))
             | (Codec::List, Value::Cpus(_)) => Ok(()),
@@ -247,6 +249,17 @@ impl Reader<'_> {
     fn int(&self) -> Result<i64, ValueError> {
         if self.text == "max" { Ok(i64::MAX) } else { self.number(self.text) }
     }
+
+    /// Hexadecimal after `0x`, as traffic control writes classes; the reference takes its digits for decimal ones
+    /// (collection.md 15, C16).
+    fn class_id(&self) -> Result<i64, ValueError> {
+        match self.text.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16)
+                .map(i64::from)
+                .map_err(|_| self.error("it is not a 32-bit hexadecimal number")),
+            None => self.number(self.text),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -256,7 +269,7 @@ mod tests {
     /// The layouts of a v1 and of a v2 host.
     fn hosts() -> [Layout; 2] {
         let v1 = tempfile::tempdir().unwrap();
-        for name in ["cpu", "cpuacct", "cpuset", "memory"] {
+        for name in ["cpu", "cpuacct", "cpuset", "memory", "net_cls"] {
             std::fs::create_dir(v1.path().join(name)).unwrap();
         }
         let v2 = tempfile::tempdir().unwrap();
@@ -371,6 +384,21 @@ mod tests {
             let odd = host.parse(Resource::Cpus, "0,0,0-0").unwrap();
             assert_eq!(host.format(Resource::Cpus, &odd).unwrap(), "0");
         }
+    }
+
+    #[test]
+    fn c16_a_network_class_may_be_hexadecimal() {
+        let [v1, v2] = hosts();
+        let id = Resource::NetClsClassid;
+        for (text, class) in [("65539\n", 65_539), ("0x00010003", 65_539), ("0x0010001a", 1_048_602)] {
+            assert_eq!(v1.parse(id, text), Ok(Value::Int(class)), "{text}");
+        }
+        for text in ["", "0x", "0x100000000", "1:3", "max"] {
+            assert!(v1.parse(id, text).is_err(), "{text}");
+        }
+        assert_eq!(v1.format(id, &Value::Int(65_539)).unwrap(), "65539");
+        assert!(v1.format(id, &Value::Int(1 << 31)).is_err() && v1.format(id, &Value::Int(-1)).is_err());
+        assert!(v2.format(id, &Value::Int(65_539)).is_err(), "v2 has no such file");
     }
 
     #[test]

@@ -127,6 +127,8 @@ pub enum Resource {
     PagecacheLimitSize,
     /// `memory.pagecache_limit.sync` (v2 vendor kernels)
     PagecacheLimitSync,
+    /// `net_cls.classid` (v1 only)
+    NetClsClassid,
 }
 
 /// Where one has to look to know whether a resource is there, collection.md 3.5.
@@ -159,6 +161,8 @@ pub(super) enum Codec {
     List,
     /// An integer in a closed range.
     Int(i64, i64),
+    /// A network class: a number up to 2^31 - 1, which may be written as hexadecimal after `0x`.
+    ClassId,
 }
 
 /// A resource's file in one version.
@@ -176,7 +180,7 @@ pub(super) struct ResourceFile {
 
 impl Resource {
     /// Every resource.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::CpuShares,
         Self::CfsQuota,
         Self::CfsPeriod,
@@ -211,6 +215,7 @@ impl Resource {
         Self::PagecacheLimitEnable,
         Self::PagecacheLimitSize,
         Self::PagecacheLimitSync,
+        Self::NetClsClassid,
     ];
 
     /// The controller whose hierarchy holds it.
@@ -249,6 +254,7 @@ impl Resource {
             | Self::PagecacheLimitEnable
             | Self::PagecacheLimitSize
             | Self::PagecacheLimitSync => Controller::Memory,
+            Self::NetClsClassid => Controller::NetCls,
         }
     }
 
@@ -290,9 +296,9 @@ impl Resource {
     /// Its file in a hierarchy of `version`; `None` if that version has none. The table of
     /// collection.md 3.6, with the kernel's own cap on v1's CPU burst instead of the
     /// reference's 100 s (qos.md Q17).
-    /// Device and network class files are not in it: no part of the agent uses them yet.
+    /// Device files are not in it: no part of the agent uses them yet.
     pub(super) const fn file(self, version: CgroupVersion) -> Option<ResourceFile> {
-        use Codec::{Int, Limit, List, Period, Protection, Quota, Shares, Statistic};
+        use Codec::{ClassId, Int, Limit, List, Period, Protection, Quota, Shares, Statistic};
         use Support::{Always, EachDirectory, Kubepods};
         const MAX: i64 = i64::MAX;
         /// Largest quota plus burst of a period, in microseconds: `MAX_BW` of kernel/sched/core.c.
@@ -340,6 +346,7 @@ impl Resource {
             Self::PagecacheLimitEnable => ("", "memory.pagecache_limit.enable", vendor, Int(0, 1)),
             Self::PagecacheLimitSize => ("", "memory.pagecache_limit.size", vendor, Int(0, MAX)),
             Self::PagecacheLimitSync => ("", "memory.pagecache_limit.sync", vendor, Int(0, 1)),
+            Self::NetClsClassid => ("net_cls.classid", "", Kubepods, ClassId),
         };
         let effective_name = match self {
             Self::Cpus if !v1 => Some("cpuset.cpus.effective"),
