@@ -23,6 +23,7 @@ mod reports;
 mod rule_settings;
 mod run_loop;
 mod sources;
+mod strategies;
 mod upkeep;
 mod world;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::once::Once;
+use super::strategies::Strategies;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::semantics::Semantics;
 use crate::claims::claim::Owner;
@@ -12,17 +13,20 @@ use crate::claims::combine::{PlanInput, plan};
 use crate::claims::plan::Plan;
 use crate::error_chain::chain;
 use crate::rules::{RuleNotice, RuleSettings, Rules};
+use crate::state::series::shared::SharedSeries;
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
 use crate::strategies::cpu_suppress::state::{Condition, Held, SuppressState};
 use crate::strategies::cpu_suppress::{
     Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
 };
+use crate::strategies::strategy::TickInput;
 use crate::units::Nanos;
 
 /// All deciders and what they remember.
 pub(super) struct Decider {
     rules: Rules,
+    strategies: Strategies,
     suppress: SuppressState,
     figures: Option<Figures>,
     settings: SuppressSettings,
@@ -39,10 +43,11 @@ struct Planned {
     snapshot: Snapshot,
     held: Option<Held>,
     decided: bool,
+    strategies: u64,
 }
 
 impl Planned {
-    fn is_from(&self, snapshot: &Snapshot, held: Option<&Held>, decided: bool) -> bool {
+    fn is_from(&self, snapshot: &Snapshot, held: Option<&Held>, decided: bool, strategies: u64) -> bool {
         let Snapshot { node, pods, slo, topology, tree, dirs, kernel, usage: _ } = &self.snapshot;
         same(node.as_ref(), snapshot.node.as_ref())
             && same(topology.as_ref(), snapshot.topology.as_ref())
@@ -53,6 +58,7 @@ impl Planned {
             && Arc::ptr_eq(kernel, &snapshot.kernel)
             && self.held.as_ref() == held
             && self.decided == decided
+            && self.strategies == strategies
     }
 }
 
@@ -68,6 +74,7 @@ impl Decider {
     /// Deciders of a starting agent; `suppress` holds what the kernel's files said.
     pub(super) fn new(
         rules: &RuleSettings,
+        strategies: Strategies,
         settings: SuppressSettings,
         suppress: SuppressState,
         be_dir: CgroupDir,
@@ -75,6 +82,7 @@ impl Decider {
     ) -> Self {
         Self {
             rules: Rules::new(rules),
+            strategies,
             suppress,
             figures: None,
             settings,
@@ -84,6 +92,18 @@ impl Decider {
             planned: None,
             refused: Once::default(),
         }
+    }
+
+    /// One tick of the other strategies.
+    pub(super) fn tick(&mut self, snapshot: &Snapshot, series: &SharedSeries, now: Nanos) {
+        self.observe(snapshot);
+        let rules = self.rules.claims(snapshot);
+        self.strategies.tick(&TickInput { snapshot, series, rules: &rules, now });
+    }
+
+    /// Whether a tick has anybody to ask.
+    pub(super) fn has_strategies(&self) -> bool {
+        !self.strategies.is_empty()
     }
 
     /// Suppression's full step, both directions.
@@ -111,14 +131,16 @@ impl Decider {
     /// The plan for the world as it is, or `None` if it is the same as the last one.
     pub(super) fn plan(&mut self, snapshot: &Snapshot) -> Option<Arc<Plan>> {
         let (held, decided) = (self.suppress.held.clone(), self.suppress.decided);
+        let strategies = self.strategies.revision();
         let planned = self.planned.as_ref();
-        if planned.is_some_and(|planned| planned.is_from(snapshot, held.as_ref(), decided)) {
+        if planned.is_some_and(|planned| planned.is_from(snapshot, held.as_ref(), decided, strategies)) {
             return None;
         }
-        self.planned = Some(Planned { snapshot: snapshot.clone(), held, decided });
+        self.planned = Some(Planned { snapshot: snapshot.clone(), held, decided, strategies });
         self.observe(snapshot);
         let mut claims = self.rules.claims(snapshot);
         claims.cgroup.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
+        self.strategies.push_claims(&mut claims);
         let plan = plan(PlanInput {
             pods: &snapshot.pods,
             topology: snapshot.topology.as_deref(),
@@ -154,6 +176,7 @@ impl Decider {
     /// Owners whose inputs were seen, so that their ledger entries may be judged.
     fn synced(&self, snapshot: &Snapshot) -> BTreeSet<Owner> {
         let mut synced: BTreeSet<Owner> = self.rules.synced(snapshot).collect();
+        synced.extend(self.strategies.synced(snapshot));
         if self.suppress.decided {
             synced.insert(Owner::CpuSuppress);
         }

@@ -17,6 +17,8 @@ pub(super) struct Pace {
     pub(super) sample: Interval,
     /// Full steps of suppression.
     pub(super) step: Interval,
+    /// Ticks of the other strategies.
+    pub(super) strategies: Interval,
     /// Looks of suppression.
     pub(super) look: Interval,
     /// Slow facts.
@@ -24,8 +26,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Timers that start now; `step` is only polled where suppression is on.
-    pub(super) fn new(sample: Duration, step: Duration) -> Self {
+    /// Timers that start now; `step` and `strategies` are only polled where there is something to do.
+    pub(super) fn new(sample: Duration, step: Duration, strategies: Duration) -> Self {
         let every = |period: Duration, first: Duration| {
             let mut interval = interval_at(Instant::now() + first, period.max(Duration::from_millis(1)));
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,6 +36,7 @@ impl Pace {
         Self {
             sample: every(sample, Duration::ZERO),
             step: every(step, Duration::ZERO),
+            strategies: every(strategies, Duration::ZERO),
             look: every(LOOK, LOOK),
             host: every(HOST, HOST),
         }

@@ -12,6 +12,7 @@ use super::joined::Joined;
 use super::pace::{GATHER, Pace};
 use super::rule_settings::rule_settings;
 use super::sources::{News, SourceReader};
+use super::strategies::Strategies;
 use super::upkeep::{self, Refusals};
 use super::world::World;
 use crate::api::qos::KubeQos;
@@ -108,7 +109,14 @@ impl RunLoop {
         };
         let suppress = present_limits(&world);
         Self {
-            decider: Decider::new(&rules, settings, suppress, be_dir, layout.semantics()),
+            decider: Decider::new(
+                &rules,
+                Strategies::new(config),
+                settings,
+                suppress,
+                be_dir,
+                layout.semantics(),
+            ),
             world,
             joined: Joined::new(sources.present(), monotonic()),
             is_final: false,
@@ -117,7 +125,7 @@ impl RunLoop {
             senses,
             effects,
             host_apps: Vec::new(),
-            pace: Pace::new(config.collect.usage, step),
+            pace: Pace::new(config.collect.usage, step, config.reconcile_interval.unwrap_or_default()),
             suppress_on: settings.enabled && !step.is_zero(),
             refusals: Refusals::default(),
             replan_at: None,
@@ -136,6 +144,7 @@ impl RunLoop {
                 _ = self.pace.look.tick(), if looking => self.look(),
                 _ = self.pace.sample.tick() => self.sample(),
                 _ = self.pace.step.tick(), if self.suppress_on => self.step(),
+                _ = self.pace.strategies.tick(), if self.decider.has_strategies() => self.strategies(),
                 _ = self.pace.host.tick() => self.host(),
                 news = self.sources.next() => self.take(news),
                 () = at(self.replan_at) => self.replan(),
@@ -249,6 +258,13 @@ impl RunLoop {
         let begin = Instant::now();
         self.decider.suppress(&self.readers.snapshot(), monotonic());
         self.effects.metrics.ran(Part::Step, begin.elapsed());
+        self.replan();
+    }
+
+    fn strategies(&mut self) {
+        let begin = Instant::now();
+        self.decider.tick(&self.readers.snapshot(), &self.effects.series, monotonic());
+        self.effects.metrics.ran(Part::Strategies, begin.elapsed());
         self.replan();
     }
 

@@ -34,6 +34,18 @@ pub enum Owner {
     CpuNormalization,
     /// `strategies/cpu_suppress`.
     CpuSuppress,
+    /// `strategies/cpu_share_pools`: BE CPUs by NUMA node (gate `BECPUManager`).
+    CpuSharePools,
+    /// `strategies/cpu_burst`
+    CpuBurst,
+    /// `strategies/memory_qos`
+    MemoryQos,
+    /// `strategies/class_resctrl`
+    ClassResctrl,
+    /// `strategies/blkio`
+    BlkIo,
+    /// `strategies/system_config`
+    SystemConfig,
     /// What the pod's own spec asks for: written only to undo a withdrawn claim.
     PodSpec,
     /// The BE pool of CPUs: written only to undo a withdrawn claim.
@@ -57,6 +69,12 @@ impl Owner {
             Self::BatchResource => "batch resource",
             Self::CpuNormalization => "CPU normalization",
             Self::CpuSuppress => "CPU suppress",
+            Self::CpuSharePools => "CPU share pools",
+            Self::CpuBurst => "CPU burst",
+            Self::MemoryQos => "memory QoS",
+            Self::ClassResctrl => "class resctrl",
+            Self::BlkIo => "block I/O",
+            Self::SystemConfig => "system config",
             Self::PodSpec => "pod spec",
             Self::BePool => "BE pool",
             Self::BeUnlimited => "BE unlimited",

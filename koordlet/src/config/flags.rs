@@ -68,6 +68,9 @@ pub struct Flags {
     /// Seconds between two full ticks of CPU suppression; 0 switches it off
     #[arg(long, value_name = "SECONDS", default_value = "1")]
     pub cpu_suppress_interval_seconds: String,
+    /// Seconds between two ticks of the other QoS strategies; 0 switches them off
+    #[arg(long, value_name = "SECONDS", default_value = "1")]
+    pub reconcile_interval_seconds: String,
     /// Seconds after which an unchanged value is checked again
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     pub resource_force_update_seconds: String,

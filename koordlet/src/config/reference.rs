@@ -80,7 +80,6 @@ pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("pouch-endpoint", Text, ""),
     flag("pprof-addr", Text, ":9317"),
     flag("qos-extension-plugins", Text, ""),
-    flag("reconcile-interval-seconds", Int, "1"),
     flag("report-interval", Duration, "0s"),
     flag("runtime-hooks-addr", Text, "/host-var-run-koordlet/koordlet.sock"),
     flag("runtime-hooks-config-path", Text, "/host-etc-hookserver/"),

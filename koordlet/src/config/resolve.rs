@@ -110,6 +110,7 @@ fn resolve_config(
     let source = mistakes.one_of("cpu-usage-source", &flags.cpu_usage_source, USAGE_SOURCES);
     let suppress =
         mistakes.whole_number("cpu-suppress-interval-seconds", &flags.cpu_suppress_interval_seconds);
+    let reconcile = mistakes.whole_number("reconcile-interval-seconds", &flags.reconcile_interval_seconds);
     let recheck =
         mistakes.whole_number("resource-force-update-seconds", &flags.resource_force_update_seconds);
     let dry_run = mistakes.boolean("dry-run", &flags.dry_run);
@@ -143,7 +144,8 @@ fn resolve_config(
         predict: predict?,
         report: report?,
         kubelet: kubelet?,
-        cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
+        cpu_suppress_interval: pause(suppress?),
+        reconcile_interval: pause(reconcile?),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         dry_run: dry_run?,
         restore_on_exit: restore_on_exit?,
@@ -259,6 +261,11 @@ fn check_unused(unused: &UnusedFlags, mistakes: &mut Mistakes, notices: &mut Vec
         let names: Vec<_> = unused.iter().map(|(name, ..)| format!("--{name}")).collect();
         notices.push(format!("accepted, not used by this agent yet: {}", names.join(" ")));
     }
+}
+
+/// The time between two ticks; none for 0 and less.
+fn pause(seconds: i64) -> Option<Duration> {
+    u64::try_from(seconds).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
 #[cfg(test)]

@@ -122,6 +122,8 @@ pub struct Config {
     pub kubelet: KubeletSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
+    /// Time between two ticks of the other QoS strategies; `None` switches them off.
+    pub reconcile_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.
     pub recheck_interval: Duration,
     /// Decide and explain, but write nothing.

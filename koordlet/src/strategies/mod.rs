@@ -1,3 +1,4 @@
 //! QoS strategies: what the load asks for right now. Pure: `step(inputs, state, now) -> (claims, state)`.
 
 pub mod cpu_suppress;
+pub mod strategy;

@@ -19,10 +19,12 @@ pub(super) type NamedRounds = (&'static str, Arc<RoundStats>);
 pub enum Part {
     /// A full sample of use.
     Sample,
-    /// A full step of the strategies.
+    /// A full step of CPU suppression.
     Step,
     /// A look between two steps.
     Look,
+    /// A tick of the other strategies.
+    Strategies,
     /// A plan for the executor.
     Plan,
     /// Writing a page of series.
@@ -30,13 +32,14 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 5] = [Self::Sample, Self::Step, Self::Look, Self::Plan, Self::Scrape];
+    const ALL: [Self; 6] = [Self::Sample, Self::Step, Self::Look, Self::Strategies, Self::Plan, Self::Scrape];
 
     fn name(self) -> &'static str {
         match self {
             Self::Sample => "sample",
             Self::Step => "step",
             Self::Look => "look",
+            Self::Strategies => "strategies",
             Self::Plan => "plan",
             Self::Scrape => "scrape",
         }
