@@ -20,6 +20,7 @@ pub mod kube;
 pub mod manifests;
 pub mod node;
 pub mod report;
+pub mod resctrl;
 pub mod rules;
 pub mod state;
 pub mod strategies;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::resctrl::ResctrlTarget;
 use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
 
@@ -134,14 +135,17 @@ pub struct Claims {
     pub host_files: Vec<Claim<HostFile>>,
     /// On tasks.
     pub tasks: Vec<Claim<TaskTarget>>,
+    /// On resctrl.
+    pub resctrl: Vec<Claim<ResctrlTarget>>,
 }
 
 impl Claims {
     /// Adds those of `other`.
     pub fn append(&mut self, other: Self) {
-        let Self { cgroup, host_files, tasks } = other;
+        let Self { cgroup, host_files, tasks, resctrl } = other;
         self.cgroup.extend(cgroup);
         self.host_files.extend(host_files);
         self.tasks.extend(tasks);
+        self.resctrl.extend(resctrl);
     }
 }

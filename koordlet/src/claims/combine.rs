@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::claim::{Claim, Claims, Owner, Wish};
 use super::plan::{Decision, Desired, Plan, Subtree};
+use super::resctrl::ResctrlTarget;
 use super::subtree::Subtrees;
 use super::target::{CgroupTarget, Target};
 use super::{baseline, class, pod};
@@ -99,7 +100,7 @@ pub struct PlanInput<'a> {
 /// Combines all claims and baselines to one decision a target.
 pub fn plan(input: PlanInput<'_>) -> Plan {
     let PlanInput { pods, topology, tree, semantics, claims, synced } = input;
-    let Claims { mut cgroup, host_files, tasks } = claims;
+    let Claims { mut cgroup, host_files, tasks, resctrl } = claims;
     let be_dir = class::best_effort_dir(tree, pods);
     baseline::push(pods, topology, tree, be_dir.as_ref(), &mut cgroup);
     let subtrees = Subtrees::new(pods, tree);
@@ -112,7 +113,11 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
     }
     let host_files = group(host_files, |_| Subtree::Class);
     let tasks = group(tasks, |target| subtrees.of(&target.dir));
-    Plan { entries, host_files, tasks, synced }
+    let resctrl = group(resctrl, |target| match target {
+        ResctrlTarget::Tasks(dir) => subtrees.of(dir),
+        ResctrlTarget::Mount | ResctrlTarget::Line(..) => Subtree::Class,
+    });
+    Plan { entries, host_files, tasks, resctrl, synced }
 }
 
 /// Claims -> one decision a target, by the precedence of each.

@@ -10,6 +10,7 @@ pub mod explain;
 pub mod native;
 pub mod plan;
 mod pod;
+pub mod resctrl;
 mod resize;
 mod subtree;
 pub mod target;

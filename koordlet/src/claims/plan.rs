@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::claim::{Claim, Owner, Reason};
+use super::resctrl::ResctrlTarget;
 use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
 
@@ -53,6 +54,8 @@ pub struct Plan {
     pub host_files: BTreeMap<HostFile, Desired<HostFile>>,
     /// One decision an attribute of a directory's tasks.
     pub tasks: BTreeMap<TaskTarget, Desired<TaskTarget>>,
+    /// One decision a setting of resctrl.
+    pub resctrl: BTreeMap<ResctrlTarget, Desired<ResctrlTarget>>,
     /// Owners whose inputs have been seen at least once: only their ledger entries may be judged.
     pub synced: BTreeSet<Owner>,
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::resctrl_facts;
 use crate::cgroup::layout::Layout;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
@@ -15,6 +16,7 @@ pub fn read(roots: &Roots, layout: &Layout, kubepods: &CgroupDir) -> KernelFacts
         bvt: has_file(layout, kubepods, Resource::BvtWarpNs),
         group_identity: switch(roots, "kernel/sched_group_identity_enabled"),
         sched_core: switch(roots, "kernel/sched_core"),
+        resctrl: resctrl_facts::read(roots),
     }
 }
 

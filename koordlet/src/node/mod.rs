@@ -19,6 +19,7 @@ pub mod perf_group;
 pub mod pressure;
 pub mod procfs;
 mod rate;
+mod resctrl_facts;
 pub mod resctrl_use;
 pub mod round_log;
 pub mod rounds;

@@ -1,6 +1,8 @@
 //! What this host's kernel offers and how its switches stand, as far as rules depend on it. Looked at again from time
 //! to time: a negative answer is not for ever (hooks.md 17, H13).
 
+use super::resctrl::ResctrlFacts;
+
 /// Features and switches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelFacts {
@@ -10,6 +12,8 @@ pub struct KernelFacts {
     pub group_identity: Switch,
     /// `kernel/sched_core`
     pub sched_core: Switch,
+    /// Caches and memory bandwidth.
+    pub resctrl: ResctrlFacts,
 }
 
 /// A kernel switch that may not be there.

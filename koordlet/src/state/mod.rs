@@ -20,6 +20,7 @@ pub mod nrt;
 pub mod pods;
 pub mod predict;
 pub mod pressure;
+pub mod resctrl;
 pub mod reserve;
 pub mod sandbox;
 pub mod series;

@@ -3,7 +3,7 @@
 use super::sources::{Finding, Source, Sources};
 
 /// Rooms that everybody may use.
-const FOOT: &[&str] = &["api", "cgroup", "cpuset", "error_chain", "host", "sys", "units"];
+const FOOT: &[&str] = &["api", "cgroup", "cpuset", "error_chain", "host", "resctrl", "sys", "units"];
 
 /// What each room may import beside itself and the foot. `state` is the vocabulary of facts: sources fill it
 /// (it takes the messages of two), decisions read it. So no decision sees a source or the executor, `claims` sees no decision, the
