@@ -1,10 +1,10 @@
 //! What the agent writes to the API server, beside what the kubelet and the machine's own tools say.
 
-use std::collections::VecDeque;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use jiff::Timestamp;
 use kit::skip;
 use koordlet::api::quantity::Quantity;
 use serde_json::{Value, json};
@@ -28,7 +28,6 @@ const WINDOW_SECONDS: u64 = 60;
 
 /// One look at the kubelet's statistics.
 struct Sample {
-    at: Instant,
     node: Figures,
     pod: Figures,
 }
@@ -36,6 +35,8 @@ struct Sample {
 /// CPU seconds so far, and bytes in use.
 #[derive(Clone, Copy, Debug)]
 struct Figures {
+    /// When the kubelet read the cgroup, to the second. It may hand out a reading that is ten seconds old.
+    at: Timestamp,
     cpu_seconds: f64,
     rss: f64,
     working_set: f64,
@@ -47,7 +48,10 @@ impl Figures {
             let found = statistics.pointer(pointer).and_then(Value::as_f64);
             found.with_context(|| format!("no {pointer} in {statistics}"))
         };
+        let time = statistics.pointer("/cpu/time").and_then(Value::as_str);
+        let time = time.with_context(|| format!("no time in {statistics}"))?;
         Ok(Self {
+            at: time.parse().with_context(|| format!("time {time:?}"))?,
             cpu_seconds: figure("/cpu/usageCoreNanoSeconds")? / 1e9,
             rss: figure("/memory/rssBytes")?,
             working_set: figure("/memory/workingSetBytes")?,
@@ -77,21 +81,23 @@ fn compare_use(lab: &Lab, path: &str, uid: &str, name: &str) -> Result<()> {
     let running = agent.start()?;
     let start = Instant::now();
     // The kubelet looks at its cgroups every ten seconds or so: enough looks give the right window.
-    let mut samples = VecDeque::new();
+    let mut samples = Vec::new();
     let mut last = String::new();
-    let (status, at) = loop {
-        samples.push_back(sample(lab, uid)?);
+    let status = loop {
+        samples.push(sample(lab, uid)?);
         let object = lab.admin.get(path)?.context("the NodeMetric is gone")?;
         let time = object["status"]["updateTime"].as_str().unwrap_or_default().to_owned();
         let is_new = std::mem::replace(&mut last, time.clone()) != time;
         // The first windows begin before the agent did.
         if is_new && !time.is_empty() && start.elapsed() > Duration::from_secs(WINDOW_SECONDS + 15) {
-            break (object["status"].clone(), Instant::now());
+            break object["status"].clone();
         }
         ensure!(start.elapsed() < 2 * PATIENCE, "no report in time:\n{}", running.log());
         std::thread::sleep(Duration::from_secs(2));
     };
-    let (node, pod) = over_window(&samples, at)?;
+    let end = last.parse().with_context(|| format!("update time {last:?}"))?;
+    let node = over_window(samples.iter().map(|sample| sample.node), end)?;
+    let pod = over_window(samples.iter().map(|sample| sample.pod), end)?;
     let pods = status["podsMetric"].as_array().context("no pods in the report")?;
     let reported = pods.iter().find(|each| each["name"] == name).with_context(|| format!("{status}"))?;
     ensure!(reported["qos"] == "LS", "{reported}");
@@ -134,18 +140,17 @@ fn sample(lab: &Lab, uid: &str) -> Result<Sample> {
     let summary = lab.kubelet.get("/stats/summary")?.context("the kubelet has no statistics")?;
     let pods = summary["pods"].as_array().context("no pods in the summary")?;
     let pod = pods.iter().find(|pod| pod["podRef"]["uid"] == uid).context("the pod is not in the summary")?;
-    Ok(Sample { at: Instant::now(), node: Figures::of(&summary["node"])?, pod: Figures::of(pod)? })
+    Ok(Sample { node: Figures::of(&summary["node"])?, pod: Figures::of(pod)? })
 }
 
-/// Cores over the window that ends at `end`, and memory at its end: of the node and of the pod.
-fn over_window(samples: &VecDeque<Sample>, end: Instant) -> Result<((f64, Figures), (f64, Figures))> {
-    let window = Duration::from_secs(WINDOW_SECONDS);
-    let inside = |sample: &&Sample| end.duration_since(sample.at) <= window;
-    let first = samples.iter().find(inside).context("no sample in the window")?;
-    let last = samples.back().context("no sample")?;
-    let seconds = last.at.duration_since(first.at).as_secs_f64();
-    let cores = |from: Figures, to: Figures| (to.cpu_seconds - from.cpu_seconds) / seconds;
-    Ok(((cores(first.node, last.node), last.node), (cores(first.pod, last.pod), last.pod)))
+/// Cores between the kubelet's first and last reading in the window that ends at `end`, and the last reading.
+fn over_window(readings: impl Iterator<Item = Figures>, end: Timestamp) -> Result<(f64, Figures)> {
+    let begin = end.as_second() - i64::try_from(WINDOW_SECONDS)?;
+    let inside: Vec<Figures> = readings.filter(|reading| reading.at.as_second() >= begin).collect();
+    let (first, last) = (inside.first().context("no reading")?, inside.last().context("no reading")?);
+    let seconds = last.at.as_second() - first.at.as_second();
+    ensure!(seconds > 0, "the kubelet read nothing anew within {WINDOW_SECONDS} s");
+    Ok(((last.cpu_seconds - first.cpu_seconds) / seconds as f64, *last))
 }
 
 fn topology_is_what_lscpu_says(lab: &Lab) -> Result<()> {
