@@ -18,6 +18,7 @@ use crate::error_chain::chain;
 use crate::host::numa::NodeNumaInfo;
 use crate::host::text_file;
 use crate::host::topology::NodeCpuInfo;
+use crate::kube::backoff::{Backoff, random};
 use crate::kube::kubelet_config::KnownConfig;
 use crate::kube::publish::TopologyWriter;
 use crate::kube::update::Reader;
@@ -44,7 +45,6 @@ pub(super) struct TopologyPublisher {
     stats: Arc<ReportStats>,
     /// What the last round was made from, if nothing is left to do for it.
     settled: Option<Inputs>,
-    failures: u32,
     said: Once,
 }
 
@@ -92,7 +92,6 @@ impl TopologyPublisher {
             writer,
             stats,
             settled: None,
-            failures: 0,
             said: Once::default(),
         }
     }
@@ -101,6 +100,7 @@ impl TopologyPublisher {
     pub(super) async fn run(mut self, pace: Duration, object: Reader<Option<Arc<Value>>>) {
         let mut look = interval(pace);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut retry = after_failures(pace);
         loop {
             look.tick().await;
             let existing = object.borrow().clone();
@@ -116,10 +116,9 @@ impl TopologyPublisher {
             let result = self.round(&inputs).await;
             self.stats.round(Reported::Topology, result);
             if result == ReportResult::Failed {
-                self.failures = self.failures.saturating_add(1);
-                look.reset_at(Instant::now() + pause(pace, self.failures));
+                look.reset_at(Instant::now() + retry.next(random()));
             } else {
-                self.failures = 0;
+                retry.reset();
                 self.settled = Some(inputs);
             }
         }
@@ -194,10 +193,11 @@ impl TopologyPublisher {
     }
 }
 
-/// The pause after so many failures in a row: twice as long each time.
-fn pause(pace: Duration, failures: u32) -> Duration {
-    let doubled = pace.saturating_mul(1_u32 << failures.min(6));
-    doubled.min(LONGEST_PAUSE.max(pace))
+/// Waits after failures: at first no shorter than the pace, then twice as long each time, and another for each agent,
+/// so that those who failed together do not come back together (case C142).
+fn after_failures(pace: Duration) -> Backoff {
+    let shortest = pace.saturating_mul(2);
+    Backoff::half_jitter(shortest, LONGEST_PAUSE.max(shortest))
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -102,6 +104,34 @@ async fn after_failures_it_tries_again_later_and_later() {
     scene.object.set(None);
     scene.asks(6).await;
     scene.task.abort();
-    let waits: Vec<u64> = (1..9).map(|failures| pause(Duration::from_secs(3), failures).as_secs()).collect();
-    assert_eq!(waits, [6, 12, 24, 48, 60, 60, 60, 60]);
+}
+
+#[test]
+fn pauses_double_from_the_pace_up_to_a_minute() {
+    let pace = Duration::from_secs(3);
+    for (random, wanted) in [(0.0, [3, 6, 12, 24, 30, 30]), (1.0, [6, 12, 24, 48, 60, 60])] {
+        let mut retry = after_failures(pace);
+        let waits: Vec<u64> = wanted.iter().map(|_| retry.next(random).as_secs()).collect();
+        assert_eq!(waits, wanted);
+    }
+    let slow = Duration::from_mins(5);
+    assert_eq!(after_failures(slow).next(0.0), slow, "never sooner than the pace");
+}
+
+#[test]
+fn c142_ten_thousand_agents_that_fail_together_do_not_come_back_together() {
+    const AGENTS: usize = 10_000;
+    let mut tries = vec![HashMap::<u64, usize>::new(); 5];
+    for _ in 0..AGENTS {
+        let (mut retry, mut at) = (after_failures(Duration::from_secs(3)), Duration::ZERO);
+        for in_second in &mut tries {
+            at += retry.next(random());
+            *in_second.entry(at.as_secs()).or_default() += 1;
+        }
+    }
+    let busiest: Vec<_> = tries.iter().map(|in_second| in_second.values().max().copied().unwrap()).collect();
+    // At best a third of them in each of the first three seconds; then thinner from try to try.
+    assert!(busiest[0] < AGENTS * 2 / 5, "{busiest:?}");
+    assert!(busiest.is_sorted_by(|before, after| before > after), "{busiest:?}");
+    assert!(busiest[4] < AGENTS / 20, "{busiest:?}");
 }
