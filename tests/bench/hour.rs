@@ -110,7 +110,7 @@ fn agent(churn: &mut Churn) -> Result<Found> {
     let series = SharedSeries::new(SeriesSettings::default());
     let mut history = History::new(series.clone(), &facts, false);
     let of_files = History::new(series.clone(), &facts, false);
-    let mut collector = Collector::new(&Roots::host().proc, Scale::of_this_machine());
+    let mut collector = Collector::new(&Roots::host().proc, Scale::of_machine(&Roots::host()));
     let mut files = GroupFiles::new(layout, facts, of_files);
     let mut pods = Arc::new(PodTable::default());
     let mut used = Duration::ZERO;

@@ -44,10 +44,13 @@ impl Agent {
 
     /// An agent of the node `node` for the kubepods tree of `tree`, fed from the API server that `kubeconfig` names.
     pub fn of_cluster(tree: &Tree, kubeconfig: &Path, node: &str) -> Result<Self> {
-        Ok(Self::bare(node)?
-            .flag("kubelet-cgroup-root", tree.root())
-            .flag("kubeconfig", kubeconfig)
-            .flag("addr", "127.0.0.1:0"))
+        Ok(Self::of_host(kubeconfig, node)?.flag("kubelet-cgroup-root", tree.root()))
+    }
+
+    /// An agent of the node `node` for whatever is at the roots of this host or of those given by flags, fed from the
+    /// API server that `kubeconfig` names.
+    pub fn of_host(kubeconfig: &Path, node: &str) -> Result<Self> {
+        Ok(Self::bare(node)?.flag("kubeconfig", kubeconfig).flag("addr", "127.0.0.1:0"))
     }
 
     /// What it learns stays in its run directory, as everything else.

@@ -10,17 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use serde_json::json;
+use anyhow::Result;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::rustls::ServerConfig;
+
+use crate::certificates;
 
 /// How it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +54,7 @@ struct State {
     token: Mutex<Option<String>>,
     manner: Mutex<Manner>,
     pods: Mutex<Arc<String>>,
+    configz: Mutex<Arc<String>>,
     requests: AtomicUsize,
     /// When pods were asked for.
     asked: Mutex<Vec<Instant>>,
@@ -66,7 +66,7 @@ impl StandInKubelet {
     /// Serves over TLS on a free port of the loopback; whoever has `token` or a certificate of its CA may ask.
     pub fn start(token: &str) -> Result<Self> {
         let files = tempfile::tempdir()?;
-        let tls = make_certificates(&files)?;
+        let tls = certificates::make(files.path(), "stand-in kubelet")?;
         Self::serve(files, Some(tls), Some(token.to_owned()))
     }
 
@@ -83,6 +83,7 @@ impl StandInKubelet {
             token: Mutex::new(token),
             manner: Mutex::new(Manner::Right),
             pods: Mutex::new(Arc::new(pods_text(0, 0))),
+            configz: Mutex::new(Arc::new(configz_text(&json!({"cpuManagerPolicy": "static"})))),
             requests: AtomicUsize::new(0),
             asked: Mutex::default(),
             denied: AtomicUsize::new(0),
@@ -111,12 +112,13 @@ impl StandInKubelet {
 
     /// Its CA, in PEM.
     pub fn ca_file(&self) -> PathBuf {
-        self.files.path().join("ca.crt")
+        self.files.path().join(certificates::CA)
     }
 
     /// A client's certificate and key that it takes, in PEM.
     pub fn client_files(&self) -> (PathBuf, PathBuf) {
-        (self.files.path().join("client.crt"), self.files.path().join("client.key"))
+        let (certificate, key) = certificates::CLIENT;
+        (self.files.path().join(certificate), self.files.path().join(key))
     }
 
     /// Requests so far, denied ones too.
@@ -158,6 +160,11 @@ impl StandInKubelet {
     pub fn set_list(&self, text: String) {
         *lock(&self.state.pods) = Arc::new(text);
     }
+
+    /// Is configured so from now on.
+    pub fn set_config(&self, config: &Value) {
+        *lock(&self.state.configz) = Arc::new(configz_text(config));
+    }
 }
 
 impl Drop for StandInKubelet {
@@ -190,41 +197,9 @@ pub fn pods_text(pods: usize, containers: usize) -> String {
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}).to_string()
 }
 
-/// A CA, and certificates of it for the server and for a client; what clients need lies in `files`.
-fn make_certificates(files: &TempDir) -> Result<ServerConfig> {
-    let named = |name: &str, hosts: &[&str]| -> Result<CertificateParams> {
-        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let mut params = CertificateParams::new(hosts)?;
-        params.distinguished_name.push(DnType::CommonName, name);
-        Ok(params)
-    };
-    let ca_key = KeyPair::generate()?;
-    let mut ca = named("stand-in CA", &[])?;
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca_certificate = ca.self_signed(&ca_key)?;
-    let issuer = Issuer::new(ca, ca_key);
-    let server_key = KeyPair::generate()?;
-    let server = named("stand-in kubelet", &["127.0.0.1"])?.signed_by(&server_key, &issuer)?;
-    let client_key = KeyPair::generate()?;
-    let mut client = named("stand-in client", &[])?;
-    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let client = client.signed_by(&client_key, &issuer)?;
-
-    let write = |name: &str, text: String| {
-        use std::io::Write as _;
-        let file = std::fs::OpenOptions::new().write(true).create_new(true).open(files.path().join(name));
-        file.and_then(|mut file| file.write_all(text.as_bytes())).with_context(|| format!("writing {name}"))
-    };
-    write("ca.crt", ca_certificate.pem())?;
-    write("client.crt", client.pem())?;
-    write("client.key", client_key.serialize_pem())?;
-
-    let mut roots = RootCertStore::empty();
-    roots.add(ca_certificate.der().clone())?;
-    let clients = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build()?;
-    let key = PrivatePkcs8KeyDer::from(server_key.serialize_der());
-    let chain = vec![CertificateDer::from(server.der().to_vec())];
-    Ok(ServerConfig::builder().with_client_cert_verifier(clients).with_single_cert(chain, key.into())?)
+/// The answer of `/configz`.
+fn configz_text(config: &Value) -> String {
+    json!({"kubeletconfig": config}).to_string()
 }
 
 async fn accept(listener: std::net::TcpListener, tls: Option<ServerConfig>, state: Arc<State>) {
@@ -303,7 +278,7 @@ fn answer(head: &str, has_certificate: bool, manner: Manner, state: &State) -> (
     }
     match head.split(' ').nth(1) {
         Some("/pods/") => ("200 OK".to_owned(), Arc::clone(&lock(&state.pods))),
-        Some("/configz") => refusal("200 OK", r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#),
+        Some("/configz") => ("200 OK".to_owned(), Arc::clone(&lock(&state.configz))),
         _ => refusal("404 Not Found", "404 page not found"),
     }
 }

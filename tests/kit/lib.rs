@@ -21,7 +21,9 @@
 //! ```
 
 pub mod agent;
+pub mod api_server;
 pub mod binary;
+mod certificates;
 pub mod entry;
 pub mod hierarchy;
 pub mod http;
@@ -31,12 +33,14 @@ mod leftovers;
 pub mod load;
 pub mod manifest;
 pub mod names;
+mod object_store;
 pub mod offers;
 pub mod skip;
 pub mod tree;
 pub mod wait;
 
 pub use agent::{Agent, RunningAgent};
+pub use api_server::StandInApiServer;
 pub use entry::{one_pod, pod_entry, pod_table};
 pub use hierarchy::{Controller, Hierarchies};
 pub use kubelet::StandInKubelet;

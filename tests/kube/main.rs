@@ -1,4 +1,4 @@
-//! Tests of Kubernetes as a source, over real connections.
+//! Tests of Kubernetes as a source and of what is reported to it, over real connections.
 //!
 //! `objects`, `faults` and `definitions` start a kube-apiserver with etcd on loopback. Its folder is named by
 //! `KOORDLET_E2E_BIN`, without which they are skipped; `etcd` and `openssl` are Debian's.
@@ -11,6 +11,9 @@ mod faults;
 mod kubelet_client;
 mod kubelet_real;
 mod kubelet_rig;
+mod made_up_host;
 mod objects;
 mod pod_sync;
 mod scene;
+mod two_zones;
+mod worked_report;

@@ -44,7 +44,7 @@ impl Sampled {
         let roots = Roots::host();
         let layout = Arc::new(Layout::detect(&roots)?);
         let cpu_time = file_cpu_time(&layout);
-        let collector = Collector::new(&roots.proc, Scale::of_this_machine());
+        let collector = Collector::new(&roots.proc, Scale::of_machine(&roots));
         let facts = Facts::default();
         let series = SharedSeries::new(SeriesSettings::default());
         let files = GroupFiles::new(layout, facts.clone(), History::new(series, &facts, false));

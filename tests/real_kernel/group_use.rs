@@ -92,7 +92,7 @@ fn cpu_of_fifty_busy_containers_is_what_their_files_say() -> Result<()> {
     let background = Background::new()?;
     let mut sensors = sensors(&background, &config(&field.tree)?)?;
     let cpu_time = &mut *sensors.cpu_time;
-    let mut collector = Collector::new(&Roots::host().proc, Scale::of_this_machine());
+    let mut collector = Collector::new(&Roots::host().proc, Scale::of_machine(&Roots::host()));
     let first = sample(&field, &mut collector, cpu_time)?;
     let mut used = vec![0u128; field.containers.len()];
     let mut last = None;
@@ -129,7 +129,7 @@ fn memory_of_fifty_busy_containers_is_what_their_files_say() -> Result<()> {
     let roots = Roots::host();
     let layout = Arc::new(Layout::detect(&roots)?);
     let mut cpu_time = koordlet::ebpf::sensors::file_cpu_time(&layout);
-    let mut collector = Collector::new(&roots.proc, Scale::of_this_machine());
+    let mut collector = Collector::new(&roots.proc, Scale::of_machine(&roots));
     let facts = Facts::default();
     let series = SharedSeries::new(SeriesSettings::default());
     let mut files = GroupFiles::new(layout, facts.clone(), History::new(series, &facts, false));

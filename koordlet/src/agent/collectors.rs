@@ -149,7 +149,7 @@ fn spawn(rounds: &mut Rounds, interval: Duration, collector: impl Collect) {
 /// What takes the samples of use.
 pub(super) fn usage(surroundings: &Surroundings) -> Collector {
     let Surroundings { naming, roots, facts, .. } = surroundings;
-    let scale = Scale::of_this_machine();
+    let scale = Scale::of_machine(roots);
     let numa = NumaUse::new(&roots.sys, scale.jiffy, facts.cpus.clone(), facts.numa.clone());
     let be_dir = naming.qos_dir(KubeQos::BestEffort).clone();
     Collector::new(&roots.proc, scale).with_numa(numa).with_best_effort(be_dir)

@@ -1,4 +1,5 @@
-//! Which CPUs are online right now: one small file. Their cores, sockets and caches are `topology`'s.
+//! Which CPUs are online or at least present right now: one small file each. Their cores, sockets and caches are
+//! `topology`'s.
 
 use std::io;
 
@@ -11,11 +12,23 @@ use crate::cpuset::CpuSet;
 /// # Errors
 /// The file cannot be read, is malformed (`InvalidData`), or names no CPU.
 pub fn online_cpus(roots: &Roots) -> io::Result<CpuSet> {
-    let text = text_file::read(&roots.sys.join("devices/system/cpu/online"))?;
+    cpus(roots, "online")
+}
+
+/// Reads `<sys>/devices/system/cpu/present`: CPUs that are there, switched off or not.
+///
+/// # Errors
+/// As for [`online_cpus`].
+pub fn present_cpus(roots: &Roots) -> io::Result<CpuSet> {
+    cpus(roots, "present")
+}
+
+fn cpus(roots: &Roots, which: &str) -> io::Result<CpuSet> {
+    let text = text_file::read(&roots.sys.join("devices/system/cpu").join(which))?;
     let invalid =
         |error: Box<dyn std::error::Error + Send + Sync>| io::Error::new(io::ErrorKind::InvalidData, error);
     let cpus: CpuSet = text.trim().parse().map_err(|error| invalid(Box::new(error)))?;
-    if cpus.is_empty() { Err(invalid("no CPU is online".into())) } else { Ok(cpus) }
+    if cpus.is_empty() { Err(invalid(format!("no CPU is {which}").into())) } else { Ok(cpus) }
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use super::rate::{self, Reading};
 use crate::cgroup::path::CgroupDir;
 use crate::error_chain::chain;
 use crate::host::meminfo::Meminfo;
+use crate::host::online::present_cpus;
+use crate::host::roots::Roots;
 use crate::state::groups::HostAppDir;
 use crate::state::pods::PodTable;
 use crate::state::usage::{CpuTime, NanoCpu, Usage};
@@ -32,12 +34,13 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Of this machine; 10 ms where the system does not tell.
-    pub fn of_this_machine() -> Self {
+    /// Of the machine behind these roots; ticks of 10 ms where the system does not tell, and any number of CPUs where
+    /// it tells none.
+    pub fn of_machine(roots: &Roots) -> Self {
         let ask = |name| sysconf(name).ok().flatten().and_then(|value| u64::try_from(value).ok());
         let ticks = ask(SysconfVar::CLK_TCK).filter(|ticks| *ticks > 0).unwrap_or(100);
-        let cpus = ask(SysconfVar::_NPROCESSORS_CONF).and_then(|cpus| u32::try_from(cpus).ok());
-        Self { jiffy: Nanos(1_000_000_000 / ticks), cpus: cpus.filter(|cpus| *cpus > 0).unwrap_or(u32::MAX) }
+        let present = present_cpus(roots).ok().and_then(|cpus| u32::try_from(cpus.len()).ok());
+        Self { jiffy: Nanos(1_000_000_000 / ticks), cpus: present.unwrap_or(u32::MAX) }
     }
 }
 

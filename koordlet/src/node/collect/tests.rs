@@ -277,7 +277,8 @@ fn a_sample_tells_node_numa_nodes_and_best_effort_of_one_moment() {
     let (roots, facts) = (machine.roots(), Facts::default());
     facts.cpus.set(NodeCpuInfo::read(&roots).unwrap());
     facts.numa.set(NodeNumaInfo::read(&roots).unwrap());
-    let scale = Scale { jiffy: Nanos(10 * MS), cpus: 8 };
+    let scale = Scale::of_machine(&roots);
+    assert_eq!(scale, Scale { jiffy: Nanos(10 * MS), cpus: 8 }, "of that machine, not of this one");
     let numa = NumaUse::new(&roots.sys, scale.jiffy, facts.cpus, facts.numa);
     let be_dir = CgroupDir::new("kubepods/besteffort").unwrap();
     host.collector = Collector::new(host.root.path(), scale).with_numa(numa).with_best_effort(be_dir);
