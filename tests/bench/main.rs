@@ -6,6 +6,7 @@
 
 mod at_rest;
 mod churn;
+mod cluster;
 mod cpi;
 mod field;
 mod hour;
@@ -32,6 +33,7 @@ type Section = (&'static str, fn() -> Result<Vec<Row>>);
 const SECTIONS: &[Section] = &[
     ("sensors", sensors::rows),
     ("pods", at_rest::two_hundred_pods),
+    ("cluster", cluster::two_hundred_pods),
     ("cpi", cpi::round),
     ("containers", ticks::thousand_containers),
     ("hour", hour::rows),

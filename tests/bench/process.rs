@@ -8,33 +8,56 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use nix::sys::signal::{Signal, kill};
+use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-/// CPU time used by all threads so far, from the scheduler's own nanoseconds.
+/// CPU time used by all threads so far, those that have ended too, in the scheduler's own nanoseconds.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("the agent's threads")?;
-    let mut nanos = 0;
-    for task in tasks {
-        // A thread may end between the listing and here.
-        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
-        nanos += text.split(' ').next().and_then(|first| first.parse::<u64>().ok()).context("schedstat")?;
-    }
-    Ok(Duration::from_nanos(nanos))
+    let clock = clock_getcpuclockid(Pid::from_raw(pid.try_into()?)).context("the agent's CPU clock")?;
+    Ok(clock_gettime(clock).context("the agent's CPU time")?.into())
 }
 
-/// CPU used over `time`, in milli-cores. Threads must not come and go meanwhile.
+/// CPU used over `time`, in milli-cores.
 pub(crate) fn milli_cpu(pid: u32, time: Duration) -> Result<f64> {
     let (from, start) = (cpu_time(pid)?, Instant::now());
     sleep(time);
     Ok((cpu_time(pid)?.saturating_sub(from)).as_secs_f64() * 1000.0 / start.elapsed().as_secs_f64())
 }
 
+/// Resident memory, in MiB.
+pub(crate) struct Resident {
+    /// Heap and stacks.
+    pub(crate) data: f64,
+    /// Pages of the program and of its libraries, which are shared with the page cache, and of mapped BPF arrays.
+    pub(crate) files: f64,
+}
+
+impl Resident {
+    /// All of it, as `VmRSS` counts.
+    pub(crate) fn all(&self) -> f64 {
+        self.data + self.files
+    }
+}
+
+/// Resident memory of a process.
+pub(crate) fn resident(pid: u32) -> Result<Resident> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let mib = |name: &str| {
+        let kib: f64 = field(&status, name).and_then(|kib| kib.parse().ok()).context(name.to_owned())?;
+        anyhow::Ok(kib / 1024.0)
+    };
+    Ok(Resident { data: mib("RssAnon")?, files: mib("RssFile")? + mib("RssShmem")? })
+}
+
+/// The figure of a line `name:   1234 kB`.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().trim_end_matches(" kB"))
+}
+
 /// Resident memory in MiB.
 pub(crate) fn resident_mib(pid: u32) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kib: f64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS")?;
-    Ok(kib / 1024.0)
+    Ok(resident(pid)?.all())
 }
 
 /// System calls a second over `time`, counted by strace.

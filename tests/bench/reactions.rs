@@ -169,7 +169,7 @@ fn settled_quota(tree: &Tree, dir: &str) -> Result<i64> {
 fn spread(name: &str, times: &Latencies, budget_ms: Option<f64>) -> Vec<Row> {
     let row = |percent| {
         let value = times.percentile(percent).unwrap_or_default().as_secs_f64() * 1000.0;
-        Row::new(&format!("{name}, p{percent} of {}", times.len()), value, "ms")
+        Row::new(format!("{name}, p{percent} of {}", times.len()), value, "ms")
     };
     let tail = row(99);
     vec![row(50), budget_ms.map_or(tail.clone(), |limit| tail.at_most(limit))]

@@ -23,8 +23,8 @@ pub(crate) struct Row {
 
 impl Row {
     /// A figure without comparison or budget.
-    pub(crate) fn new(name: &str, value: f64, unit: &'static str) -> Self {
-        Self { name: name.to_owned(), value, unit, baseline: None, ratio: None, budget: None, met: None }
+    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), value, unit, baseline: None, ratio: None, budget: None, met: None }
     }
 
     /// Beside another way to do the same, measured in the same run.
