@@ -7,7 +7,10 @@ use crate::rules::{PluginKind, RuleSettings};
 /// What `config` says to the rules.
 pub(super) fn rule_settings(config: &Config) -> RuleSettings {
     let is_on = |kind: &PluginKind| config.gates.is_on(gate(*kind));
-    RuleSettings { plugins: PluginKind::ALL.iter().copied().filter(is_on).collect() }
+    RuleSettings {
+        plugins: PluginKind::ALL.iter().copied().filter(is_on).collect(),
+        mainline_equivalents: config.mainline_equivalents,
+    }
 }
 
 /// The gate of a plugin, hooks.md 2.2.
@@ -15,5 +18,6 @@ fn gate(kind: PluginKind) -> Gate {
     match kind {
         PluginKind::BatchResource => Gate::BatchResource,
         PluginKind::CpuNormalization => Gate::CpuNormalization,
+        PluginKind::GroupIdentity => Gate::GroupIdentity,
     }
 }

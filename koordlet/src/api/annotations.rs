@@ -31,6 +31,18 @@ pub enum AnnotationCause {
     /// It is not the JSON that is expected.
     #[error("not the expected JSON")]
     Json(#[source] serde_json::Error),
+    /// A number in it is none of those that are allowed.
+    #[error("{field} is {value}, not {least} to {most}")]
+    Range {
+        /// Name of the member.
+        field: &'static str,
+        /// Its value.
+        value: i64,
+        /// Least allowed.
+        least: i64,
+        /// Largest allowed.
+        most: i64,
+    },
     /// A CPU list in it is malformed.
     #[error("a CPU list is malformed")]
     Cpus(#[source] CpuSetError),
@@ -77,6 +89,38 @@ pub struct ExtendedResourceSpec {
     /// Requests and limits by container name.
     #[serde(deserialize_with = "null_default")]
     pub containers: BTreeMap<String, ResourceRequirements>,
+}
+
+/// `koordinator.sh/cpuQOS`: CPU QoS of one pod, hooks.md 8.1. Members that nothing uses are there for their types,
+/// which count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCpuQos {
+    /// Whether the pod has an identity at all; absent means no.
+    pub enable: Option<bool>,
+    /// Identity in place of its class's, -1 to 2.
+    pub group_identity: Option<i64>,
+    /// Not used for single pods.
+    pub sched_idle: Option<i64>,
+    /// Not used for single pods.
+    pub core_expeller: Option<bool>,
+}
+
+/// Values that `cpu.bvt_warp_ns` takes.
+pub const GROUP_IDENTITIES: std::ops::RangeInclusive<i64> = -1..=2;
+
+/// A pod's CPU QoS; an identity that the kernel does not know is an error.
+pub fn pod_cpu_qos(pod: &Pod) -> Result<Option<PodCpuQos>, AnnotationError> {
+    let qos: Option<PodCpuQos> = parse(&pod.metadata.annotations, keys::CPU_QOS)?;
+    let identity = qos.as_ref().and_then(|qos| qos.group_identity);
+    match identity.filter(|identity| !GROUP_IDENTITIES.contains(identity)) {
+        None => Ok(qos),
+        Some(value) => {
+            let (least, most) = (*GROUP_IDENTITIES.start(), *GROUP_IDENTITIES.end());
+            let source = AnnotationCause::Range { field: "groupIdentity", value, least, most };
+            Err(AnnotationError { key: keys::CPU_QOS, source })
+        }
+    }
 }
 
 /// A pod's resource-status annotation.

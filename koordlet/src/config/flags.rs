@@ -74,6 +74,10 @@ pub struct Flags {
     /// Seconds after which an unchanged value is checked again
     #[arg(long, value_name = "SECONDS", default_value = "60")]
     pub resource_force_update_seconds: String,
+    /// Use what mainline kernels have in place of files that only vendors' kernels have (`doctor` lists it)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_value = "false", default_missing_value = "true")]
+    pub mainline_equivalents: String,
     /// Decide and explain, but write nothing
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true")]

@@ -113,6 +113,7 @@ fn resolve_config(
     let reconcile = mistakes.whole_number("reconcile-interval-seconds", &flags.reconcile_interval_seconds);
     let recheck =
         mistakes.whole_number("resource-force-update-seconds", &flags.resource_force_update_seconds);
+    let mainline_equivalents = mistakes.boolean("mainline-equivalents", &flags.mainline_equivalents);
     let dry_run = mistakes.boolean("dry-run", &flags.dry_run);
     let restore_on_exit = mistakes.boolean("restore-on-exit", &flags.restore_on_exit);
     let log_level = log_level(&flags, mistakes);
@@ -147,6 +148,7 @@ fn resolve_config(
         cpu_suppress_interval: pause(suppress?),
         reconcile_interval: pause(reconcile?),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
+        mainline_equivalents: mainline_equivalents?,
         dry_run: dry_run?,
         restore_on_exit: restore_on_exit?,
         log_level: log_level?,

@@ -126,6 +126,8 @@ pub struct Config {
     pub reconcile_interval: Option<Duration>,
     /// Age after which an unchanged value is checked again.
     pub recheck_interval: Duration,
+    /// Use what mainline kernels have where a vendor's file is missing.
+    pub mainline_equivalents: bool,
     /// Decide and explain, but write nothing.
     pub dry_run: bool,
     /// Put originals back at a graceful stop.

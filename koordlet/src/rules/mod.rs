@@ -10,6 +10,7 @@ pub mod batch_resource;
 mod batch_spec;
 pub mod cpu_normalization;
 mod go_float;
+pub mod group_identity;
 pub mod injection;
 pub mod plugin;
 pub mod ratio;

@@ -77,6 +77,8 @@ pub enum RuleGroup<'a> {
     Class(KubeQos, &'a CgroupDir),
     /// A pod's or container's directory beneath a class's, of a pod that nobody told of (hooks.md 8.1).
     Stray(KubeQos, &'a CgroupDir),
+    /// A directory right beneath a known pod's that is no known container's: its sandbox, or what just started.
+    InPod(&'a PodEntry, &'a CgroupDir),
     /// A host application's.
     HostApp(&'a HostApplication, &'a CgroupDir),
 }
@@ -85,7 +87,7 @@ impl<'a> RuleGroup<'a> {
     /// The cgroup directory.
     pub fn dir(self) -> &'a CgroupDir {
         match self {
-            Self::Class(_, dir) | Self::Stray(_, dir) | Self::HostApp(_, dir) => dir,
+            Self::Class(_, dir) | Self::Stray(_, dir) | Self::InPod(_, dir) | Self::HostApp(_, dir) => dir,
         }
     }
 }

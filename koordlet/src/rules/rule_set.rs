@@ -1,9 +1,12 @@
 //! All rules of the node: fed with snapshots, asked for the claims of all targets or of one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch_resource::BatchResource;
 use super::cpu_normalization::CpuNormalization;
+use super::group_identity::GroupIdentity;
+use super::group_identity::identities::IdentityError;
 use super::plugin::{News, Plugin, PodNews};
 use super::ratio::RatioError;
 use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
@@ -19,7 +22,7 @@ use crate::state::snapshot::Snapshot;
 use crate::state::tree::DirKind;
 
 /// Owners whose claims rules make.
-const OWNERS: [Owner; 2] = [Owner::BatchResource, Owner::CpuNormalization];
+const OWNERS: [Owner; 3] = [Owner::BatchResource, Owner::CpuNormalization, Owner::GroupIdentity];
 
 /// What became of the inputs of a rule; to be told once.
 #[derive(Debug)]
@@ -60,6 +63,9 @@ pub enum RuleError {
     /// An annotation of a pod.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),
+    /// The group identities of the policy.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
 }
 
 /// The rules and what they were last fed with.
@@ -72,7 +78,7 @@ pub struct Rules {
 impl Rules {
     /// The plugins whose gates are on, each in its initial state.
     pub fn new(settings: &RuleSettings) -> Self {
-        let plugins = settings.plugins.iter().map(|kind| plugin(*kind)).collect();
+        let plugins = settings.plugins.iter().map(|kind| plugin(*kind, settings)).collect();
         Self { plugins, seen: Snapshot::default() }
     }
 
@@ -160,10 +166,11 @@ impl Rules {
     }
 }
 
-fn plugin(kind: PluginKind) -> Box<dyn Plugin> {
+fn plugin(kind: PluginKind, settings: &RuleSettings) -> Box<dyn Plugin> {
     match kind {
         PluginKind::BatchResource => Box::<BatchResource>::default(),
         PluginKind::CpuNormalization => Box::<CpuNormalization>::default(),
+        PluginKind::GroupIdentity => Box::new(GroupIdentity::new(settings.mainline_equivalents)),
     }
 }
 
@@ -192,12 +199,27 @@ fn groups(snapshot: &Snapshot) -> Vec<RuleGroup<'_>> {
     let Snapshot { pods, tree, dirs, .. } = snapshot;
     let classes = dirs.classes.iter().map(|(class, dir)| RuleGroup::Class(*class, dir));
     let apps = dirs.host_apps.iter().map(|(app, dir)| RuleGroup::HostApp(app, dir));
-    let known: std::collections::HashSet<&CgroupDir> = pods.pods.values().map(|pod| &pod.dir).collect();
-    let strays = tree.dirs.iter().filter(|(dir, kind)| match kind {
-        DirKind::Pod => !known.contains(dir),
-        DirKind::Container => dir.parent().is_some_and(|pod| !known.contains(&pod)),
-        DirKind::Kubepods | DirKind::QosClass | DirKind::Nested => false,
-    });
-    let strays = strays.map(|(dir, _)| RuleGroup::Stray(kube_qos_of_path(dir.as_str()), dir));
-    classes.chain(strays).chain(apps).collect()
+    let known: HashMap<&str, &PodEntry> = pods.pods.values().map(|pod| (pod.dir.as_str(), &**pod)).collect();
+    let beside = tree.dirs.iter().filter_map(|(dir, kind)| beside_known(dir, *kind, &known));
+    classes.chain(beside).chain(apps).collect()
+}
+
+/// What rules are to be told of a directory of the tree, if no known pod or container stands for it.
+fn beside_known<'a>(
+    dir: &'a CgroupDir,
+    kind: DirKind,
+    known: &HashMap<&str, &'a PodEntry>,
+) -> Option<RuleGroup<'a>> {
+    let pod = match kind {
+        DirKind::Pod => dir.as_str(),
+        DirKind::Container => dir.as_str().rsplit_once('/')?.0,
+        DirKind::Kubepods | DirKind::QosClass | DirKind::Nested => return None,
+    };
+    match known.get(pod) {
+        None => Some(RuleGroup::Stray(kube_qos_of_path(dir.as_str()), dir)),
+        Some(pod) if kind == DirKind::Container && pod.container_of(dir).is_none() => {
+            Some(RuleGroup::InPod(pod, dir))
+        }
+        Some(_) => None,
+    }
 }

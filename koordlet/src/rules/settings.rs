@@ -9,11 +9,13 @@ pub enum PluginKind {
     BatchResource,
     /// `CPUNormalization`
     CpuNormalization,
+    /// `GroupIdentity`
+    GroupIdentity,
 }
 
 impl PluginKind {
     /// All plugins.
-    pub const ALL: &'static [Self] = &[Self::BatchResource, Self::CpuNormalization];
+    pub const ALL: &'static [Self] = &[Self::BatchResource, Self::CpuNormalization, Self::GroupIdentity];
 }
 
 /// Gates and flags, hooks.md 2.
@@ -21,4 +23,6 @@ impl PluginKind {
 pub struct RuleSettings {
     /// Plugins whose gates are on.
     pub plugins: BTreeSet<PluginKind>,
+    /// `--mainline-equivalents`: what stands in for settings that this kernel lacks may be claimed through them.
+    pub mainline_equivalents: bool,
 }

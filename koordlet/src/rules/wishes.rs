@@ -73,6 +73,11 @@ impl Wishes {
         self.list.push(RuleWish { resource: key.resource, value, owner: key.owner, reason });
     }
 
+    /// Adds a wish whose reason its plugin keeps itself.
+    pub(super) fn push_wish(&mut self, wish: RuleWish) {
+        self.list.push(wish);
+    }
+
     /// Turns what was wished into claims on `dir`; the reasons stay for the next target.
     pub(super) fn claim(&mut self, dir: &CgroupDir, claims: &mut Claims) {
         claims.cgroup.extend(self.list.drain(..).map(|wish| wish.into_claim(dir)));

@@ -21,7 +21,7 @@ mod rule_set;
 
 /// Settings with just these plugins on.
 fn with(plugins: &[PluginKind]) -> RuleSettings {
-    RuleSettings { plugins: plugins.iter().copied().collect() }
+    RuleSettings { plugins: plugins.iter().copied().collect(), ..RuleSettings::default() }
 }
 
 fn all() -> RuleSettings {
