@@ -54,6 +54,18 @@ quantity!(
     Percent(i64)
 );
 quantity!(
+    /// Bandwidth in bits a second.
+    BitRate(u64)
+);
+
+impl BitRate {
+    /// In bytes a second, rounded down.
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0 / 8
+    }
+}
+
+quantity!(
     /// `cpu.shares`, 2 to 262144; the same figure on both cgroup versions (`cgroup/` converts it to a weight).
     CpuShares(u64)
 );

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::keys;
 use super::null_default;
 use super::pod::{Pod, ResourceList, ResourceRequirements};
+use super::quantity::Quantity;
 use super::topology::{CpuManagerPolicy, NodeReservation, SystemQosResource};
 use crate::cpuset::{CpuSet, CpuSetError};
 
@@ -132,6 +133,21 @@ pub fn resource_status(pod: &Pod) -> Result<Option<ResourceStatus>, AnnotationEr
 pub fn extended_resource_spec(pod: &Pod) -> Result<Option<ExtendedResourceSpec>, AnnotationError> {
     let spec: Option<ExtendedResourceSpec> = parse(&pod.metadata.annotations, keys::EXTENDED_RESOURCE_SPEC)?;
     Ok(spec.filter(|spec| !spec.containers.is_empty()))
+}
+
+/// `koordinator.sh/networkQOS`: limits of a pod's bandwidth, in bits a second.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodNetworkQos {
+    /// Most of what comes in; absent without one.
+    pub ingress_limit: Option<Quantity>,
+    /// Most of what goes out; absent without one.
+    pub egress_limit: Option<Quantity>,
+}
+
+/// A pod's network QoS.
+pub fn network_qos(pod: &Pod) -> Result<Option<PodNetworkQos>, AnnotationError> {
+    parse(&pod.metadata.annotations, keys::NETWORK_QOS)
 }
 
 /// The node's reservation, from the annotations of Node or NodeResourceTopology.

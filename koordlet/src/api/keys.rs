@@ -36,6 +36,8 @@ pub const POD_CPU_ALLOCS: &str = "node.koordinator.sh/pod-cpu-allocs";
 pub const ENABLE_NUMA_RESERVATION: &str = "node.koordinator.sh/enable-numa-reservation";
 /// Label of an object: what made it.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Pod annotation: limits of its bandwidth, hooks.md 11.4.
+pub const NETWORK_QOS: &str = "koordinator.sh/networkQOS";
 /// Node annotation: total network bandwidth, a quantity; wins over the policy's.
 pub const NETWORK_BANDWIDTH: &str = "node.koordinator.sh/network-bandwidth";
 /// Resource name: native CPU.

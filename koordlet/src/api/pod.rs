@@ -1,6 +1,7 @@
 //! The slim pod: the fields of a Kubernetes Pod that the agent uses, nothing else.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,9 @@ pub struct PodSpec {
     pub resources: Option<ResourceRequirements>,
     /// Runtime class, e.g. `kata`.
     pub runtime_class_name: Option<String>,
+    /// Whether it uses the node's network and so has the node's address.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub host_network: bool,
 }
 
 /// A container of a pod's spec.
@@ -119,12 +123,35 @@ pub struct PodStatus {
     /// `Guaranteed`, `Burstable`, `BestEffort` or empty (then it is computed from the spec).
     #[serde(deserialize_with = "null_default")]
     pub qos_class: String,
+    /// Its address; empty while it has none.
+    #[serde(rename = "podIP", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub pod_ip: String,
+    /// All its addresses, one of each family.
+    #[serde(rename = "podIPs", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub pod_ips: Vec<PodIp>,
     /// App containers.
     #[serde(deserialize_with = "null_default")]
     pub container_statuses: Vec<ContainerStatus>,
     /// Init containers.
     #[serde(deserialize_with = "null_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// One of a pod's addresses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodIp {
+    /// The address.
+    #[serde(deserialize_with = "null_default")]
+    pub ip: String,
+}
+
+impl PodStatus {
+    /// Its IPv4 address.
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        let all = self.pod_ips.iter().map(|address| &address.ip);
+        std::iter::once(&self.pod_ip).chain(all).find_map(|text| text.parse().ok())
+    }
 }
 
 /// Status of one container.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::network::NetworkTarget;
+use super::own_file::OwnFile;
 use super::resctrl::ResctrlTarget;
 use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
@@ -137,15 +139,21 @@ pub struct Claims {
     pub tasks: Vec<Claim<TaskTarget>>,
     /// On resctrl.
     pub resctrl: Vec<Claim<ResctrlTarget>>,
+    /// On objects of the node's network.
+    pub network: Vec<Claim<NetworkTarget>>,
+    /// On files of our own making.
+    pub own_files: Vec<Claim<OwnFile>>,
 }
 
 impl Claims {
     /// Adds those of `other`.
     pub fn append(&mut self, other: Self) {
-        let Self { cgroup, host_files, tasks, resctrl } = other;
+        let Self { cgroup, host_files, tasks, resctrl, network, own_files } = other;
         self.cgroup.extend(cgroup);
         self.host_files.extend(host_files);
         self.tasks.extend(tasks);
         self.resctrl.extend(resctrl);
+        self.network.extend(network);
+        self.own_files.extend(own_files);
     }
 }

@@ -100,7 +100,7 @@ pub struct PlanInput<'a> {
 /// Combines all claims and baselines to one decision a target.
 pub fn plan(input: PlanInput<'_>) -> Plan {
     let PlanInput { pods, topology, tree, semantics, claims, synced } = input;
-    let Claims { mut cgroup, host_files, tasks, resctrl } = claims;
+    let Claims { mut cgroup, host_files, tasks, resctrl, network, own_files } = claims;
     let be_dir = class::best_effort_dir(tree, pods);
     baseline::push(pods, topology, tree, be_dir.as_ref(), &mut cgroup);
     let subtrees = Subtrees::new(pods, tree);
@@ -117,7 +117,9 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
         ResctrlTarget::Tasks(dir) => subtrees.of(dir),
         ResctrlTarget::Mount | ResctrlTarget::Line(..) => Subtree::Class,
     });
-    Plan { entries, host_files, tasks, resctrl, synced }
+    let network = group(network, |_| Subtree::Class);
+    let own_files = group(own_files, |_| Subtree::Class);
+    Plan { entries, host_files, tasks, resctrl, network, own_files, synced }
 }
 
 /// Claims -> one decision a target, by the precedence of each.

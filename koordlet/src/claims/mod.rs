@@ -8,6 +8,8 @@ mod class;
 pub mod combine;
 pub mod explain;
 pub mod native;
+pub mod network;
+pub mod own_file;
 pub mod plan;
 mod pod;
 pub mod resctrl;

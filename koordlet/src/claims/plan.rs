@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::claim::{Claim, Owner, Reason};
+use super::network::NetworkTarget;
+use super::own_file::OwnFile;
 use super::resctrl::ResctrlTarget;
 use super::target::{CgroupTarget, HostFile, Target, TaskTarget};
 use crate::cgroup::value::Value;
@@ -56,6 +58,10 @@ pub struct Plan {
     pub tasks: BTreeMap<TaskTarget, Desired<TaskTarget>>,
     /// One decision a setting of resctrl.
     pub resctrl: BTreeMap<ResctrlTarget, Desired<ResctrlTarget>>,
+    /// One decision an object of the node's network.
+    pub network: BTreeMap<NetworkTarget, Desired<NetworkTarget>>,
+    /// One decision a file of our own making.
+    pub own_files: BTreeMap<OwnFile, Desired<OwnFile>>,
     /// Owners whose inputs have been seen at least once: only their ledger entries may be judged.
     pub synced: BTreeSet<Owner>,
 }
