@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, HostEntry, Original};
+use super::{Entry, HostEntry, Made, MadeEntry, Original};
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
@@ -37,6 +37,17 @@ enum Line {
     ForgetFile {
         root: Root,
         file: String,
+    },
+    RecordMade {
+        kind: String,
+        name: String,
+        boot: String,
+        owner: Owner,
+        was: String,
+    },
+    ForgetMade {
+        kind: String,
+        name: String,
     },
 }
 
@@ -91,6 +102,7 @@ impl Name {
 pub(super) struct Read {
     pub(super) entries: BTreeMap<CgroupTarget, Entry>,
     pub(super) host_files: BTreeMap<HostFile, HostEntry>,
+    pub(super) made: BTreeMap<Made, MadeEntry>,
     /// Lines that were understood.
     pub(super) lines: usize,
     /// Bytes of those that were not.
@@ -124,6 +136,21 @@ pub(super) fn record_host_file(entry: &HostEntry) -> String {
 
 pub(super) fn forget_host_file(file: &HostFile) -> String {
     encode(&Line::ForgetFile { root: Root::of(file), file: file.path().to_owned() })
+}
+
+pub(super) fn record_made(entry: &MadeEntry) -> String {
+    let MadeEntry { made, boot, owner, was } = entry.clone();
+    let (kind, name) = owned(made.parts());
+    encode(&Line::RecordMade { kind, name, boot, owner, was })
+}
+
+pub(super) fn forget_made(made: &Made) -> String {
+    let (kind, name) = owned(made.parts());
+    encode(&Line::ForgetMade { kind, name })
+}
+
+fn owned((kind, name): (&str, &str)) -> (String, String) {
+    (kind.to_owned(), name.to_owned())
 }
 
 fn encode(line: &Line) -> String {
@@ -161,6 +188,8 @@ enum Change {
     Forget(CgroupTarget),
     RecordFile(HostEntry),
     ForgetFile(HostFile),
+    RecordMade(MadeEntry),
+    ForgetMade(Made),
 }
 
 impl Read {
@@ -178,6 +207,12 @@ impl Read {
             Change::ForgetFile(file) => {
                 self.host_files.remove(&file);
             }
+            Change::RecordMade(entry) => {
+                self.made.insert(entry.made.clone(), entry);
+            }
+            Change::ForgetMade(made) => {
+                self.made.remove(&made);
+            }
         }
     }
 }
@@ -191,6 +226,11 @@ fn decode(line: &[u8]) -> Result<Change, String> {
         Line::ForgetFile { root, file } => Ok(Change::ForgetFile(root.file(&file)?)),
         Line::RecordFile { root, file, boot, owner, original } => {
             Ok(Change::RecordFile(HostEntry { file: root.file(&file)?, boot, owner, original }))
+        }
+        Line::ForgetMade { kind, name } => Ok(Change::ForgetMade(Made::of_parts(&kind, name)?)),
+        Line::RecordMade { kind, name, boot, owner, was } => {
+            let made = Made::of_parts(&kind, name)?;
+            Ok(Change::RecordMade(MadeEntry { made, boot, owner, was }))
         }
         Line::Record { target, id, boot, owner, original, period, cause } => {
             Ok(Change::Record(Box::new(Entry {

@@ -8,6 +8,7 @@
 
 mod line;
 pub mod lock;
+pub mod made;
 mod own_file;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+pub use self::made::{Made, MadeEntry};
 use crate::claims::claim::Owner;
 use crate::claims::target::{CgroupTarget, HostFile};
 
@@ -108,6 +110,7 @@ pub struct Damage {
 pub struct Ledger {
     entries: BTreeMap<CgroupTarget, Entry>,
     host_files: BTreeMap<HostFile, HostEntry>,
+    made: BTreeMap<Made, MadeEntry>,
     disk: Option<Disk>,
 }
 
@@ -123,7 +126,7 @@ struct Disk {
 impl Ledger {
     /// A ledger that leaves no trace, for dry runs.
     pub fn in_memory() -> Self {
-        Self { entries: BTreeMap::new(), host_files: BTreeMap::new(), disk: None }
+        Self { entries: BTreeMap::new(), host_files: BTreeMap::new(), made: BTreeMap::new(), disk: None }
     }
 
     /// A ledger whose file takes nothing, as on a full disk.
@@ -157,6 +160,7 @@ impl Ledger {
         let mut ledger = Self {
             entries: read.entries,
             host_files: read.host_files,
+            made: read.made,
             disk: Some(Disk { path: path.clone(), file, lines: read.lines, torn: false }),
         };
         if damage.is_some() {
@@ -206,9 +210,41 @@ impl Ledger {
         Ok(())
     }
 
+    /// The entry of a thing that we made.
+    pub fn made(&self, made: &Made) -> Option<&MadeEntry> {
+        self.made.get(made)
+    }
+
+    /// All things that we made.
+    pub fn all_made(&self) -> impl Iterator<Item = &MadeEntry> {
+        self.made.values()
+    }
+
+    /// Records a thing that is about to be made, as [`Self::record`] does a cgroup file. What is recorded already costs
+    /// no write.
+    pub fn record_made(&mut self, entry: MadeEntry) -> io::Result<()> {
+        if self.made.get(&entry.made) == Some(&entry) {
+            return Ok(());
+        }
+        self.append(&line::record_made(&entry))?;
+        self.made.insert(entry.made.clone(), entry);
+        self.compact();
+        Ok(())
+    }
+
+    /// Forgets a thing that is gone, as [`Self::forget`] does a cgroup file.
+    pub fn forget_made(&mut self, made: &Made) -> io::Result<()> {
+        if self.made.remove(made).is_none() {
+            return Ok(());
+        }
+        self.append(&line::forget_made(made))?;
+        self.compact();
+        Ok(())
+    }
+
     /// Number of entries of all kinds.
     pub fn len(&self) -> usize {
-        self.entries.len() + self.host_files.len()
+        self.entries.len() + self.host_files.len() + self.made.len()
     }
 
     /// Whether nothing is changed.
@@ -236,11 +272,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Forgets all entries of other boots, and those of cgroup files for which `keep` is false.
+    /// Forgets all entries of other boots, but for things that outlive one, and those of cgroup files for which `keep` is false.
     pub fn retain(&mut self, boot: &str, keep: impl Fn(&Entry) -> bool) -> io::Result<()> {
         let before = self.len();
         self.entries.retain(|_, entry| entry.boot == boot && keep(entry));
         self.host_files.retain(|_, entry| entry.boot == boot);
+        self.made.retain(|made, entry| entry.boot == boot || made.outlives_boot());
         if self.len() == before { Ok(()) } else { self.rewrite() }
     }
 
@@ -278,13 +315,15 @@ impl Ledger {
     fn rewrite(&mut self) -> io::Result<()> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         let cgroup_files = self.entries.values().map(line::record);
-        let text: String = cgroup_files.chain(self.host_files.values().map(line::record_host_file)).collect();
+        let host_files = self.host_files.values().map(line::record_host_file);
+        let made = self.made.values().map(line::record_made);
+        let text: String = cgroup_files.chain(host_files).chain(made).collect();
         let new = disk.path.with_extension("new");
         let mut file = own_file::open(OpenOptions::new().write(true).create(true).truncate(true), &new)?;
         file.write_all(text.as_bytes())?;
         fs::rename(&new, &disk.path)?;
         disk.file = append_to(&disk.path)?;
-        disk.lines = self.entries.len() + self.host_files.len();
+        disk.lines = self.entries.len() + self.host_files.len() + self.made.len();
         disk.torn = false;
         Ok(())
     }
@@ -312,108 +351,4 @@ fn set_aside(run_dir: &Path, bytes: &[u8]) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cgroup::path::CgroupDir;
-    use crate::cgroup::resource::Resource;
-
-    fn entry(dir: &str, value: &str) -> Entry {
-        Entry {
-            target: CgroupTarget::new(&CgroupDir::new(dir).unwrap(), Resource::CfsQuota),
-            id: 42,
-            boot: "b".into(),
-            owner: Owner::CpuSuppress,
-            original: Original { value: value.into(), period: Some(50_000) },
-            cause: None,
-        }
-    }
-
-    #[test]
-    fn a_reopened_ledger_has_the_last_word_on_each_target() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut ledger, damage) = Ledger::open(dir.path()).unwrap();
-        assert_eq!(damage, None);
-        ledger.record(entry("a", "1")).unwrap();
-        ledger.record(entry("b", "2")).unwrap();
-        ledger.record(Entry { owner: Owner::BatchResource, ..entry("a", "1") }).unwrap();
-        ledger.forget(&entry("b", "").target).unwrap();
-        drop(ledger);
-        let (ledger, damage) = Ledger::open(dir.path()).unwrap();
-        assert_eq!(damage, None);
-        assert_eq!(ledger.len(), 1);
-        let expected = Entry { owner: Owner::BatchResource, ..entry("a", "1") };
-        assert_eq!(ledger.get(&expected.target), Some(&expected));
-    }
-
-    #[test]
-    fn c207_a_damaged_ledger_is_set_aside_and_the_rest_counts() {
-        let good = line::record(&entry("a", "1"));
-        let torn = &line::record(&entry("b", "2"))[..20];
-        for (bytes, survivors) in [
-            (b"\xff\xfe\0garbage".to_vec(), 0),
-            (b"{}\n[]\nnull\n".to_vec(), 0),
-            (format!("{good}{torn}").into_bytes(), 1),
-            (format!("what\n{good}").into_bytes(), 1),
-            (vec![0; 4096], 0),
-        ] {
-            let dir = tempfile::tempdir().unwrap();
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(dir.path().join(FILE))
-                .unwrap()
-                .write_all(&bytes)
-                .unwrap();
-            let (ledger, damage) = Ledger::open(dir.path()).unwrap();
-            assert_eq!(ledger.len(), survivors);
-            let kept = damage.unwrap().kept_as.unwrap();
-            assert!(!fs::read(kept).unwrap().is_empty());
-            let (again, damage) = Ledger::open(dir.path()).unwrap();
-            assert_eq!((again.len(), damage), (survivors, None));
-        }
-    }
-
-    #[test]
-    fn dead_lines_are_dropped_and_a_half_written_new_file_is_harmless() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
-        for round in 0..600 {
-            ledger.record(entry("a", &round.to_string())).unwrap();
-        }
-        let text = fs::read_to_string(dir.path().join(FILE)).unwrap();
-        assert!(text.lines().count() <= DEAD_LINES + 2);
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(dir.path().join("ledger.new"))
-            .unwrap()
-            .write_all(b"half a li")
-            .unwrap();
-        let (ledger, damage) = Ledger::open(dir.path()).unwrap();
-        assert_eq!(damage, None);
-        assert_eq!(ledger.get(&entry("a", "").target).unwrap().original.value, "599");
-    }
-
-    #[test]
-    fn a_ledger_that_was_removed_comes_back_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
-        ledger.record(entry("a", "1")).unwrap();
-        assert!(ledger.is_in_place());
-        fs::remove_file(dir.path().join(FILE)).unwrap();
-        assert!(!ledger.is_in_place());
-        ledger.put_in_place().unwrap();
-        ledger.record(entry("b", "2")).unwrap();
-        assert!(ledger.is_in_place());
-        assert_eq!(Ledger::open(dir.path()).unwrap().0.len(), 2);
-    }
-
-    #[test]
-    fn an_empty_or_missing_ledger_is_a_fresh_one() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(Ledger::open(dir.path()).unwrap().0.is_empty());
-        assert!(Ledger::open(dir.path()).unwrap().0.is_empty());
-        assert!(Ledger::open(&dir.path().join("no/such")).is_err());
-    }
-}
+mod tests;
