@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::backoff::{Backoff, random};
 use super::kind::Kind;
@@ -35,6 +35,9 @@ const BELIEVE_UNKNOWN: Duration = Duration::from_mins(2);
 /// A watcher that has had nothing to tell for so long watches: a list or a watch that does not come about ends with
 /// an error by then. Without this a trouble would seem to last until the object changes.
 const STANDS: Duration = Duration::from_secs(50);
+/// How long watches follow from one list, and up to twice as long. A server whose store was put back to an older state
+/// accepts a version that is yet to come, and is silent until it comes: only a list tells.
+const LIST_AGE: Duration = Duration::from_mins(30);
 
 /// What is followed.
 pub(super) struct Following {
@@ -99,6 +102,8 @@ struct FollowState<D> {
     listed: bool,
     /// See [`STANDS`].
     stands: Duration,
+    /// See [`LIST_AGE`].
+    list_age: Duration,
 }
 
 impl<D: Deliver> FollowState<D> {
@@ -114,17 +119,21 @@ impl<D: Deliver> FollowState<D> {
             present: None,
             listed: false,
             stands: STANDS,
+            list_age: LIST_AGE,
         }
     }
 
     /// Runs a watcher for as long as it is of use.
     async fn one_watcher(&mut self) {
         let mut stream = pin!(watcher(self.following.api.clone(), self.following.config()));
+        let end = Instant::now() + self.list_age.mul_f64(1.0 + random());
         loop {
-            let next = match timeout(self.stands, stream.next()).await {
+            let wait = self.stands.min(end.saturating_duration_since(Instant::now()));
+            let next = match timeout(wait, stream.next()).await {
                 Ok(Some(Ok(event))) => self.event(event).await,
                 Ok(Some(Err(error))) => self.error(&error).await,
                 Ok(None) => return,
+                Err(_) if Instant::now() >= end => Next::Anew,
                 Err(_) => self.stands(),
             };
             if next == Next::Anew {

@@ -27,6 +27,11 @@ fn follow(answers: Vec<Answer>) -> Followed {
 
 /// The same, where a watch that has been silent for this long stands.
 fn follow_quietly(answers: Vec<Answer>, stands: Duration) -> Followed {
+    follow_from_lists(answers, stands, LIST_AGE)
+}
+
+/// The same, where a list is good for this long.
+fn follow_from_lists(answers: Vec<Answer>, stands: Duration, list_age: Duration) -> Followed {
     let (client, log) = scripted(answers);
     let stats = Arc::new(ApiStats::default());
     let api = Api::all_with(client, &Kind::NodeSlo.resource());
@@ -40,7 +45,7 @@ fn follow_quietly(answers: Vec<Answer>, stands: Duration) -> Followed {
         if bad { Err("spec.bad".to_owned()) } else { Ok(()) }
     };
     let mut state = FollowState::new(following, deliver);
-    state.stands = stands;
+    (state.stands, state.list_age) = (stands, list_age);
     let short = Backoff::full_jitter(Duration::from_millis(1), Duration::from_millis(1));
     (state.retry, state.retry_unknown) = (short.clone(), short);
     let task = tokio::spawn(async move {
@@ -197,4 +202,20 @@ async fn other_objects_are_ignored_and_an_unusable_one_is_reported() {
     assert_eq!(followed.stats.trouble(Kind::NodeSlo).unwrap(), "cannot use: spec.bad");
     assert_eq!(followed.stats.errors(Kind::NodeSlo, Reason::Decode), 1);
     assert!(followed.seen.try_recv().is_err(), "the deletion of another node's");
+}
+
+/// A store that was put back to an older state: the watch from the version before is accepted and stays silent.
+#[tokio::test]
+async fn a_server_that_is_silent_for_ever_is_asked_for_a_list_now_and_then() {
+    let answers = vec![
+        list(900, &[object("n1", 900)]),
+        Answer::Silent(vec![]),
+        list(500, &[object("n1", 400)]),
+        Answer::Silent(vec![]),
+        list(501, &[]),
+        refusal(404),
+        Answer::Silent(vec![]),
+    ];
+    let mut followed = follow_from_lists(answers, STANDS, Duration::from_millis(10));
+    assert_eq!(followed.versions(3).await, ["900", "400", "-"]);
 }
