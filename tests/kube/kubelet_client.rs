@@ -148,6 +148,46 @@ async fn what_takes_too_long_is_given_up() {
     }
 }
 
+/// What is known of our pods must not give way to those of whoever got the node's address.
+#[tokio::test]
+async fn the_pods_of_another_node_are_refused() {
+    let kubelet = StandInKubelet::start("secret").unwrap();
+    let client = client(&kubelet, settings(), Some(token("secret")));
+    let list = |node: &str| {
+        let pod =
+            |uid: &str, node: &str| serde_json::json!({"metadata": {"uid": uid}, "spec": {"nodeName": node}});
+        serde_json::json!({"kind": "PodList", "items": [pod("u1", ""), pod("u2", "n1"), pod("u3", node)]})
+            .to_string()
+    };
+    kubelet.set_list(list("n1"));
+    assert_eq!(client.pods(&PodMap::new()).await.unwrap().pods.len(), 3);
+    kubelet.set_list(list("n2"));
+    let error = client.pods(&PodMap::new()).await.unwrap_err();
+    assert!(matches!(&error, KubeletError::AnotherNode { found, .. } if found == "n2"), "{error}");
+}
+
+/// The agent has one thread, which nothing that lies where the token should be may hold up.
+#[tokio::test]
+async fn a_token_file_that_turns_into_something_else_leaves_the_token_in_use() {
+    let kubelet = StandInKubelet::start("token-1").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    let write = |token: &str| write_token(&mut std::fs::File::create_new(&path).unwrap(), token);
+    write("token-1");
+    let client = client(&kubelet, settings(), Some(token_file(&path)));
+    client.pods(&PodMap::new()).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    client.pods(&PodMap::new()).await.unwrap();
+    kubelet.set_token("token-2");
+    for _ in 0..3 {
+        assert!(client.pods(&PodMap::new()).await.is_err(), "neither the old token is good nor a FIFO");
+    }
+    std::fs::remove_file(&path).unwrap();
+    write("token-2");
+    client.pods(&PodMap::new()).await.unwrap();
+}
+
 #[tokio::test]
 async fn the_read_only_port_gets_no_credentials() {
     let kubelet = StandInKubelet::start_read_only().unwrap();

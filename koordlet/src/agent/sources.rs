@@ -13,8 +13,8 @@ use crate::api::node::Node;
 use crate::cgroup::naming::Naming;
 use crate::config::Config;
 use crate::ebpf::events::CgroupEvent;
-use crate::kube::connection::ConnectError;
-use crate::kube::credentials::{CredentialSource, Surroundings};
+use crate::kube::connection::{self, ConnectError};
+use crate::kube::credentials::{CredentialSource, Credentials, Surroundings};
 use crate::kube::events::EventRecorder;
 use crate::kube::kind::Kind;
 use crate::kube::kubelet::KubeletClient;
@@ -132,10 +132,10 @@ impl Server {
         naming: &Naming,
         metrics: &Metrics,
     ) -> Result<Self, ConnectError> {
-        let mut credentials = source.load().await?.config;
-        if credentials.auth_info.token_file.is_some() {
+        let Credentials { config: mut credentials, token } = connection::load(&source).await?;
+        if let Some(file) = &token {
             // The kubelet's client reads the file itself, each time that it has another token.
-            credentials.auth_info.token = None;
+            file.put_back(&mut credentials);
         }
         let wanted =
             Wanted { node_metric: config.report.node_metric, topology: config.report.topology.is_some() };

@@ -1,6 +1,7 @@
 //! `koordlet run`: log, runtime, the agent until a signal.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use nix::sys::signal::SigSet;
@@ -10,6 +11,9 @@ use tracing::{info, warn};
 use super::log;
 use crate::agent;
 use crate::config::{Config, Output};
+
+/// How long threads with work in hand may take to finish it when the agent stops.
+const LAST_THREADS: Duration = Duration::from_secs(2);
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
@@ -31,7 +35,7 @@ pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("the runtime cannot be started")?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be awaited")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be awaited")?;
         let stop = async move {
@@ -43,7 +47,10 @@ pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
         };
         agent::run(config, stop).await?;
         anyhow::Ok(())
-    })?;
+    });
+    // A thread that reads what never comes must not keep the agent from ending.
+    runtime.shutdown_timeout(LAST_THREADS);
+    ended?;
     info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,6 @@
 //! `~/.kube/config`, in this order (collection.md 1.2).
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +9,9 @@ use std::time::Duration;
 use hyper::header::{HeaderValue, USER_AGENT};
 use kube::Config;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::host::text_file;
 
 /// How long a connection may take to come about.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -75,6 +77,12 @@ pub enum CredentialError {
         #[source]
         source: io::Error,
     },
+    /// A token.
+    #[error("the token of {of} is none: it is empty, or has characters that none has")]
+    NoToken {
+        /// Where it is.
+        of: String,
+    },
 }
 
 /// A configuration for kube, and the token file that it came from.
@@ -94,18 +102,42 @@ pub struct TokenFile {
 }
 
 impl TokenFile {
+    /// Puts a token where kube looks for it: what its token file holds, unless it has one already. kube itself would
+    /// read the file again and again, whatever lies there, and wait for it. The file that it came from is the answer.
+    pub(super) fn put_into(config: &mut Config) -> Result<Option<Self>, CredentialError> {
+        let auth = &mut config.auth_info;
+        let file = auth.token_file.take().filter(|_| auth.token.is_none());
+        let file = file.map(|path| Self::read(path.into())).transpose()?;
+        if let Some(file) = &file {
+            auth.token = Some(file.text.clone().into());
+        }
+        Ok(file)
+    }
+
+    /// The file in place of the token, for whoever calls [`put_into`](Self::put_into) later.
+    pub fn put_back(&self, config: &mut Config) {
+        config.auth_info.token = None;
+        config.auth_info.token_file = Some(self.path.to_string_lossy().into_owned());
+    }
+
     fn read(path: PathBuf) -> Result<Self, CredentialError> {
-        match fs::read_to_string(&path) {
+        match text_file::read(&path) {
             // An editor's line end is no part of the token.
-            Ok(text) => Ok(Self { path, text: text.trim().to_owned() }),
+            Ok(text) if is_token(text.trim()) => Ok(Self { path, text: text.trim().to_owned() }),
+            Ok(_) => Err(CredentialError::NoToken { of: path.display().to_string() }),
             Err(source) => Err(CredentialError::Token { path, source }),
         }
     }
 
     /// Whether there is another token in it now. A file that cannot be read has no news.
     pub fn has_changed(&self) -> bool {
-        fs::read_to_string(&self.path).is_ok_and(|text| !text.trim().is_empty() && text.trim() != self.text)
+        text_file::read(&self.path).is_ok_and(|text| is_token(text.trim()) && text.trim() != self.text)
     }
+}
+
+/// Whether a text can be sent as a token; kube panics over one that cannot.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && HeaderValue::from_str(text).is_ok()
 }
 
 impl fmt::Debug for TokenFile {
@@ -139,18 +171,22 @@ impl CredentialSource {
                 self.of_kubeconfig(Kubeconfig::from_env().map(Option::unwrap_or_default)).await?
             }
         };
-        let token = match (&config.auth_info.token, &config.auth_info.token_file) {
-            (None, Some(path)) => Some(TokenFile::read(PathBuf::from(path))?),
-            _ => None,
-        };
-        if let Some(file) = &token {
-            config.auth_info.token = Some(file.text.clone().into());
-        }
+        self.check_token(config.auth_info.token.as_ref())?;
+        let token = TokenFile::put_into(&mut config)?;
         config.connect_timeout = Some(CONNECT_TIME);
         // Retries are this room's own, with jitter and an end.
         config.default_retry = false;
         config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
         Ok(Credentials { config, token })
+    }
+
+    fn check_token(&self, token: Option<&SecretString>) -> Result<(), CredentialError> {
+        match token {
+            Some(token) if !is_token(token.expose_secret()) => {
+                Err(CredentialError::NoToken { of: self.to_string() })
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn of_kubeconfig(
@@ -174,6 +210,8 @@ impl fmt::Display for CredentialSource {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::error_chain::chain;
 
@@ -224,6 +262,34 @@ mod tests {
         assert!(token.has_changed());
         put(&file, "");
         assert!(!token.has_changed(), "half written");
+        put(&file, "third\nfourth\u{1}");
+        assert!(!token.has_changed(), "nothing that can be sent");
+    }
+
+    /// kube would wait for a FIFO, read a device to its end, and panic over a token that is no header.
+    #[tokio::test]
+    async fn whatever_lies_where_the_token_should_be_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("token");
+        let source = kubeconfig(dir.path(), &format!("{{tokenFile: {}}}", file.display()));
+        put(&file, "good");
+        let good = source.load().await.unwrap().token.unwrap();
+        let make: [(&str, &dyn Fn()); 5] = [
+            ("empty", &|| put(&file, " \n")),
+            ("no header", &|| put(&file, "to\nken")),
+            ("a folder", &|| fs::create_dir(&file).unwrap()),
+            ("a FIFO", &|| nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap()),
+            ("without an end", &|| std::os::unix::fs::symlink("/dev/zero", &file).unwrap()),
+        ];
+        for (what, make) in make {
+            fs::remove_file(&file).or_else(|_| fs::remove_dir(&file)).unwrap();
+            make();
+            assert!(!good.has_changed(), "{what}");
+            let error = chain(&source.load().await.unwrap_err());
+            assert!(error.contains(&*file.to_string_lossy()), "{what}: {error}");
+        }
+        let inline = kubeconfig(dir.path(), r#"{token: "to\nken"}"#).load().await.unwrap_err();
+        assert!(chain(&inline).contains("/kubeconfig is none"), "{}", chain(&inline));
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! The connection to the kubelet of this node: `GET /pods/` and `GET /configz`, each within a time limit, over one
 //! connection that is kept. It knows neither when to ask nor what follows from the answer.
 //!
-//! Credentials are those of the API server's client (bearer token or client certificate). A token file is read again
-//! within a minute; when the kubelet refuses, everything is read again at once and the request is repeated once. The
+//! Credentials are those of the API server's client (bearer token or client certificate). A token file is looked at
+//! every few seconds; when the kubelet refuses, everything is read again at once and the request is repeated once. The
 //! kubelet's certificate is not verified without a CA file, as with the reference (collection.md 7.5, 15 row 12).
 
 use std::sync::Arc;
@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::{Request, Response};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use kube::client::Body;
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
-use tower::{BoxError, ServiceExt as _};
 
+use super::attempt::Attempt;
+use super::credentials::TokenFile;
 use super::kubelet_endpoint::NodeEndpoint;
 use super::kubelet_error::KubeletError;
+use super::kubelet_link::{LinkMaker, READ_BYTES};
 use super::kubelet_stats::KubeletStats;
 use super::pod_list::{PodList, PodListReader, PodMap};
 use crate::api::kubelet_config::KubeletConfig;
@@ -31,12 +32,11 @@ pub const PODS: &str = "/pods/";
 pub const CONFIGZ: &str = "/configz";
 /// Longest configuration, in bytes; real ones have some 5 KiB.
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
-/// Bytes of an answer that are read at a time.
-const READ_BYTES: usize = 64 << 10;
 /// Bytes of a refusal that are shown.
 const MAX_REFUSAL_BYTES: usize = 300;
-/// How long an unused connection is kept; the kubelet closes it after 90 s.
-const IDLE: Duration = Duration::from_secs(80);
+
+/// How often the token file is looked at.
+const TOKEN_LOOK: Duration = Duration::from_secs(10);
 
 /// A client of the kubelet.
 pub struct KubeletClient {
@@ -44,13 +44,22 @@ pub struct KubeletClient {
     node: watch::Receiver<Option<Arc<NodeEndpoint>>>,
     credentials: Option<kube::Config>,
     stats: Arc<KubeletStats>,
-    link: Mutex<Option<Arc<Link>>>,
+    link: Mutex<Links>,
+}
+
+/// The link in use, and the one being made.
+#[derive(Default)]
+struct Links {
+    kept: Option<Arc<Link>>,
+    next: Attempt<Result<Link, KubeletError>>,
+    looked: Option<Instant>,
 }
 
 /// The connection to one address with what the credentials were when it was made.
 struct Link {
     base: String,
     client: kube::Client,
+    token: Option<TokenFile>,
     /// Whether a request was answered other than with 401.
     is_proven: AtomicBool,
 }
@@ -64,7 +73,7 @@ impl KubeletClient {
         credentials: Option<kube::Config>,
         stats: Arc<KubeletStats>,
     ) -> Self {
-        Self { settings, node, credentials, stats, link: Mutex::new(None) }
+        Self { settings, node, credentials, stats, link: Mutex::default() }
     }
 
     /// How it asks.
@@ -119,7 +128,18 @@ impl KubeletClient {
                 tokio::task::yield_now().await;
             }
         }
-        reader.finish().map_err(bad_list)
+        let list = reader.finish().map_err(bad_list)?;
+        match self.foreign_node(&list) {
+            Some(found) => Err(KubeletError::AnotherNode { url, found }),
+            None => Ok(list),
+        }
+    }
+
+    /// Another node than ours that pods say they are on. A kubelet lists none but its own.
+    fn foreign_node(&self, list: &PodList) -> Option<String> {
+        let ours = self.node.borrow().as_ref().map(|endpoint| endpoint.node.clone())?;
+        let names = list.pods.values().map(|pod| &pod.spec.node_name);
+        names.filter(|name| !name.is_empty()).find(|name| **name != ours).cloned()
     }
 
     async fn read_configz(&self) -> Result<KubeletConfig, KubeletError> {
@@ -179,77 +199,46 @@ impl KubeletClient {
     }
 
     async fn forget(&self, link: &Arc<Link>) {
-        let mut kept = self.link.lock().await;
+        let kept = &mut self.link.lock().await.kept;
         if kept.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, link)) {
             *kept = None;
         }
     }
 
-    /// The link to where the Node says that its kubelet is.
+    /// The link to where the Node says that its kubelet is, with the token that is in its file now.
     async fn link(&self) -> Result<Arc<Link>, KubeletError> {
         let base = self.base()?;
-        let mut kept = self.link.lock().await;
-        match &*kept {
-            Some(link) if link.base == base => Ok(Arc::clone(link)),
-            _ => {
-                let client = self.connect(&base)?;
-                let link = Arc::new(Link { base, client, is_proven: AtomicBool::new(false) });
-                *kept = Some(Arc::clone(&link));
-                Ok(link)
-            }
+        let mut links = self.link.lock().await;
+        let Links { kept, next, looked } = &mut *links;
+        if looked.is_none_or(|looked| looked.elapsed() >= TOKEN_LOOK) {
+            *looked = Some(Instant::now());
+            kept.take_if(|link| link.token.as_ref().is_some_and(TokenFile::has_changed));
         }
+        if let Some(link) = kept.as_ref().filter(|link| link.base == base) {
+            return Ok(Arc::clone(link));
+        }
+        let maker = LinkMaker::new(&self.settings, self.credentials.as_ref(), &base)?;
+        let runtime = Handle::current();
+        let of = base.clone();
+        let make = move || {
+            let _inside = runtime.enter();
+            let (client, token) = maker.make()?;
+            Ok(Link { base: of, client, token, is_proven: AtomicBool::new(false) })
+        };
+        let made = next.run(self.settings.timeout, make).await;
+        let link =
+            made.map_err(|error| KubeletError::Credentials { url: base.clone(), source: error.into() })??;
+        let link = Arc::new(link);
+        // What an earlier request has begun may be for another address; the next request makes another one then.
+        if link.base == base {
+            *kept = Some(Arc::clone(&link));
+        }
+        Ok(link)
     }
 
     fn base(&self) -> Result<String, KubeletError> {
         let node = self.node.borrow().clone().ok_or(KubeletError::NodeUnknown)?;
         Ok(node.base_url(&self.settings)?)
-    }
-
-    /// Nothing is sent yet; token, certificate and CA are read.
-    fn connect(&self, base: &str) -> Result<kube::Client, KubeletError> {
-        let refused =
-            |source: kube::Error| KubeletError::Credentials { url: base.to_owned(), source: source.into() };
-        let bad_url = |source: BoxError| KubeletError::Connection { url: base.to_owned(), source };
-        let config =
-            self.config(base.parse().map_err(|error: hyper::http::uri::InvalidUri| bad_url(error.into()))?);
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        let connector = config.rustls_https_connector_with_connector(tcp).map_err(|error| {
-            match &config.root_cert_file {
-                Some(path) => KubeletError::CaFile { path: path.clone(), source: error.into() },
-                None => refused(error),
-            }
-        })?;
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(1)
-            .http1_max_buf_size(READ_BYTES)
-            .build::<_, Body>(connector);
-        let http = http.map_err(|error| -> BoxError { error.into() });
-        let builder = ClientBuilder::new(http, "default");
-        let builder = builder.with_layer(&config.extra_headers_layer().map_err(refused)?);
-        Ok(match config.auth_layer().map_err(refused)? {
-            Some(auth) => builder.with_layer(&auth).build(),
-            None => builder.build(),
-        })
-    }
-
-    /// The API client's configuration with another server.
-    fn config(&self, base: hyper::Uri) -> kube::Config {
-        let mut config = kube::Config::new(base);
-        if self.settings.read_only_port.is_none()
-            && let Some(credentials) = &self.credentials
-        {
-            config.auth_info = credentials.auth_info.clone();
-            config.headers.clone_from(&credentials.headers);
-        }
-        // None of the system's CAs counts: either the file's or no verification.
-        config.root_cert = Some(Vec::new());
-        config.root_cert_file.clone_from(&self.settings.ca_file);
-        config.accept_invalid_certs = self.settings.ca_file.is_none();
-        config
     }
 }
 

@@ -23,7 +23,7 @@ pub enum KubeletError {
         url: String,
         /// The cause.
         #[source]
-        source: Box<kube::Error>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The CA's file cannot be used.
     #[error("the CA file {} of the kubelet cannot be used", path.display())]
@@ -81,6 +81,14 @@ pub enum KubeletError {
         #[source]
         source: ListError,
     },
+    /// Another kubelet answers, at an address that was this node's.
+    #[error("{url} lists the pods of {found}, not of this node")]
+    AnotherNode {
+        /// What was asked for.
+        url: String,
+        /// The node of one of the pods.
+        found: String,
+    },
     /// The configuration is longer than any.
     #[error("the kubelet's configuration from {url} is longer than {limit} bytes")]
     ConfigTooLong {
@@ -115,7 +123,10 @@ impl KubeletError {
             Self::Status { code: 401 | 403, .. } => "denied",
             Self::Status { .. } => "status",
             Self::Timeout { .. } => "timeout",
-            Self::List { .. } | Self::ConfigTooLong { .. } | Self::Config { .. } => "content",
+            Self::List { .. }
+            | Self::AnotherNode { .. }
+            | Self::ConfigTooLong { .. }
+            | Self::Config { .. } => "content",
         }
     }
 }

@@ -3,13 +3,15 @@
 //! Nothing here decides anything, and nothing waits for it: while a server is away, what was seen last stays.
 //!
 //! `sources` starts the API server's part. `credentials`, `connection` and `transport` make requests possible and keep
-//! them within bounds (`budget`, `backoff`); `watch` follows one object, `update` hands on what it saw; `publish` and
+//! them within bounds (`attempt`, `budget`, `backoff`); `watch` follows one object, `update` hands on what it saw; `publish` and
 //! `events` write. `kind`, `reason`, `stats` and `trouble` are what is counted and told.
 //!
 //! The kubelet's pods are asked for on a timer, and at once when a pod's or container's cgroup comes or goes
 //! (collection.md 7.5, 8): `pod_sync` is the loop, `sync_pace` says when it asks, `pod_trigger` is how the agent's loop
-//! tells it of cgroups, `kubelet` is the connection, `pod_list` and `list_splitter` read the answer as a stream.
+//! tells it of cgroups, `kubelet` with `kubelet_link` is the connection,
+//! `pod_list` and `list_splitter` read the answer as a stream.
 
+pub mod attempt;
 pub mod backoff;
 pub mod budget;
 pub mod connection;
@@ -21,6 +23,7 @@ pub mod kubelet;
 pub mod kubelet_config;
 pub mod kubelet_endpoint;
 pub mod kubelet_error;
+mod kubelet_link;
 pub mod kubelet_stats;
 pub mod list_splitter;
 mod lookup;

@@ -7,7 +7,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Limited};
+use futures_util::TryStreamExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, BodyStream, Full, Limited, StreamBody};
+use hyper::body::{Bytes, Frame};
 use hyper::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -25,7 +28,7 @@ use crate::config::kube::KubeSettings;
 
 /// How long an answer may take: its head, and for all but a watch its body, too.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// Largest answer to anything but a watch; etcd holds no object above 1.5 MiB unless told to.
+/// Largest answer to anything but a watch, and largest event of a watch; etcd holds no object above 1.5 MiB unless told to.
 const MAX_ANSWER: usize = 16 << 20;
 /// A watch that lived as long as this was a good one.
 const GOOD_WATCH: Duration = Duration::from_secs(30);
@@ -33,6 +36,9 @@ const GOOD_WATCH: Duration = Duration::from_secs(30);
 pub(super) const FULL_WATCH: Duration = Duration::from_secs(220);
 /// Waits before a watch that ended early is taken up again.
 const EARLY_END: Backoff = Backoff::full_jitter(Duration::from_secs(3), Duration::from_secs(8));
+
+/// An answer with its bounds.
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
 /// Why no answer came.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,9 @@ pub enum TransportError {
     /// Too large, or broken off.
     #[error("cannot read the API server's answer")]
     Body(#[source] BoxError),
+    /// Part of a watch.
+    #[error("an event of the API server is longer than {} MiB", MAX_ANSWER >> 20)]
+    LongEvent,
 }
 
 impl TransportError {
@@ -50,7 +59,7 @@ impl TransportError {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Timeout => Reason::Timeout,
-            Self::Body(_) => Reason::Connection,
+            Self::Body(_) | Self::LongEvent => Reason::Connection,
         }
     }
 }
@@ -81,7 +90,7 @@ pub(super) async fn client(
 }
 
 impl Transport {
-    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    async fn send(self: Arc<Self>, request: Request<Body>) -> Result<Answer, BoxError> {
         let kind = Kind::of_path(request.uri().path());
         let verb = request.extensions().get::<&'static str>().map_or(Verb::Other, |name| Verb::of_name(name));
         self.wait(kind, verb).await;
@@ -116,12 +125,7 @@ impl Transport {
     }
 
     /// Asks, and once more if the credentials turned out to be old and there are new ones.
-    async fn answer(
-        &self,
-        request: Request<Body>,
-        kind: Kind,
-        verb: Verb,
-    ) -> Result<Response<Body>, BoxError> {
+    async fn answer(&self, request: Request<Body>, kind: Kind, verb: Verb) -> Result<Answer, BoxError> {
         let again = copy(&request);
         let response = self.ask(request, kind, verb).await?;
         if response.status() != hyper::StatusCode::UNAUTHORIZED || !self.connection.refused().await {
@@ -136,30 +140,48 @@ impl Transport {
         }
     }
 
-    async fn ask(&self, request: Request<Body>, kind: Kind, verb: Verb) -> Result<Response<Body>, BoxError> {
+    async fn ask(&self, request: Request<Body>, kind: Kind, verb: Verb) -> Result<Answer, BoxError> {
         self.stats.request(kind, verb);
         let client = self.connection.client().await;
         let asked = timeout(ANSWER_TIME, client.send(request)).await;
         let response = asked.map_err(|_| TransportError::Timeout)??;
-        if verb != Verb::Watch {
+        // A watch that is refused is an answer like any other.
+        if verb != Verb::Watch || !response.status().is_success() {
             return whole(response).await;
         }
-        if response.status().is_success() {
-            let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(pace) = watches.get_mut(kind as usize) {
-                pace.started = Some(self.start.elapsed());
-            }
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pace) = watches.get_mut(kind as usize) {
+            pace.started = Some(self.start.elapsed());
         }
-        Ok(response)
+        Ok(line_by_line(response))
     }
 }
 
+/// The answer to a watch, which has no end; each of its events has, before [`MAX_ANSWER`]. kube collects an event until
+/// its line ends, however long that is.
+fn line_by_line(response: Response<Body>) -> Answer {
+    let (head, body) = response.into_parts();
+    let mut line = 0_usize;
+    let check = move |frame: Frame<Bytes>| {
+        if let Some(data) = frame.data_ref() {
+            line = match data.iter().rposition(|byte| *byte == b'\n') {
+                Some(end) => data.len() - end,
+                None => line.saturating_add(data.len()),
+            };
+        }
+        let fits = line <= MAX_ANSWER;
+        std::future::ready(if fits { Ok(frame) } else { Err(TransportError::LongEvent.into()) })
+    };
+    let frames = TryStreamExt::map_err(BodyStream::new(body), BoxError::from).and_then(check);
+    Response::from_parts(head, StreamBody::new(frames).boxed_unsync())
+}
+
 /// The answer with all of its body.
-async fn whole(response: Response<Body>) -> Result<Response<Body>, BoxError> {
+async fn whole(response: Response<Body>) -> Result<Answer, BoxError> {
     let (head, body) = response.into_parts();
     let body = timeout(ANSWER_TIME, Limited::new(body, MAX_ANSWER).collect()).await;
     let body = body.map_err(|_| TransportError::Timeout)?.map_err(TransportError::Body)?;
-    Ok(Response::from_parts(head, Body::from(body.to_bytes())))
+    Ok(Response::from_parts(head, Full::from(body.to_bytes()).map_err(|never| match never {}).boxed_unsync()))
 }
 
 /// The same request once more.

@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use futures_util::StreamExt as _;
 use kube::Api;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, WatchParams};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -22,6 +23,11 @@ fn put(path: &Path, text: &str) {
 
 /// Serves one request a connection: the object for whoever bears `token`, else 401. The address is returned.
 async fn serve(token: &'static str, body: String) -> String {
+    serve_or_refuse(token, body, crate::kube::testing::status(401).to_string()).await
+}
+
+/// The same with this body for everybody else.
+async fn serve_or_refuse(token: &'static str, body: String, refused: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -37,7 +43,6 @@ async fn serve(token: &'static str, body: String) -> String {
             let head = String::from_utf8(head).unwrap();
             assert!(head.contains("user-agent: koordlet\r\n"), "{head}");
             let known = head.contains(&format!("authorization: Bearer {token}\r\n"));
-            let refused = crate::kube::testing::status(401).to_string();
             let (status, body) = if known { ("200 OK", &body) } else { ("401 Unauthorized", &refused) };
             let length = body.len();
             let answer =
@@ -94,6 +99,42 @@ async fn an_answer_without_end_is_given_up() {
     let error = api.get("n1").await.unwrap_err();
     assert_eq!(Reason::of(&error), Reason::Connection, "{error}");
     assert_eq!(stats.errors(Kind::Node, Reason::Connection), 1);
+}
+
+/// An event that never ends filled the memory with 90 MiB a second.
+#[tokio::test]
+async fn an_event_without_end_is_given_up_and_many_that_have_one_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&dir.path().join("token"), "t");
+    let watch = async |body: String| {
+        let address = serve("t", body).await;
+        let api = api(dir.path(), &address, &Arc::default()).await;
+        let events = api.watch(&WatchParams::default(), "1").await.unwrap();
+        events.collect::<Vec<_>>().await
+    };
+    let filled = |bytes| {
+        let mut object = crate::kube::testing::object("n1", 1);
+        object["spec"] = serde_json::json!({"text": "x".repeat(bytes)});
+        serde_json::json!({"type": "ADDED", "object": object}).to_string() + "\n"
+    };
+    let events = watch(filled(MAX_ANSWER / 4).repeat(5)).await;
+    assert_eq!(events.iter().filter(|event| event.is_ok()).count(), 5);
+    let events = watch(filled(10) + &filled(2 * MAX_ANSWER) + &filled(10)).await;
+    let [Ok(_), Err(error)] = &events[..] else { panic!("{}", events.len()) };
+    assert_eq!(Reason::of(error), Reason::Connection, "{error}");
+    assert!(crate::error_chain::chain(error).contains("longer than 16 MiB"), "{error}");
+}
+
+/// kube collects the text of a refusal, all of it.
+#[tokio::test]
+async fn the_refusal_of_a_watch_has_an_end_too() {
+    let dir = tempfile::tempdir().unwrap();
+    put(&dir.path().join("token"), "t");
+    let address = serve_or_refuse("another", String::new(), "x".repeat(MAX_ANSWER + 1)).await;
+    let stats = Arc::default();
+    let api = api(dir.path(), &address, &stats).await;
+    assert!(api.watch(&WatchParams::default(), "1").await.is_err());
+    assert_eq!(stats.errors(Kind::Node, Reason::Connection), 1, "it was not read to its end");
 }
 
 #[tokio::test]
