@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -74,6 +75,81 @@ pub fn readable<T: AsFd + AsRawFd>(source: T) -> io::Result<AsyncFd<T>> {
     // SAFETY: `T: AsFd` owns or borrows its descriptor for its whole life, and AsyncFd owns `source`; the types
     // it is called with (aya's ring buffer and logger) never swap the descriptor.
     unsafe { AsyncFd::register_with_interest(source, Interest::READABLE) }.map_err(io::Error::from)
+}
+
+/// What can be done with core scheduling cookies, `PR_SCHED_CORE` (Linux 5.14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CoreSchedCall {
+    /// `PR_SCHED_CORE_CREATE` for all threads of a process.
+    Create,
+    /// `PR_SCHED_CORE_SHARE_TO` all threads of a process.
+    ShareTo,
+    /// `PR_SCHED_CORE_SHARE_FROM` a thread to the calling one.
+    ShareFrom,
+}
+
+/// The core scheduling cookie of the thread `pid`, 0 if it has none; of the calling thread without a `pid`.
+///
+/// # Errors
+/// EINVAL or ENODEV where the kernel has no core scheduling, ESRCH where the thread is gone.
+pub fn core_sched_cookie(pid: Option<Pid>) -> io::Result<u64> {
+    /// `PR_SCHED_CORE_GET`, and the scope of one thread, `PIDTYPE_PID`.
+    const GET_OF_THREAD: (libc::c_ulong, libc::c_ulong) = (0, 0);
+    let pid = pid.map_or(Ok(0), raw_pid)?;
+    let mut cookie: u64 = 0;
+    let (get, scope) = GET_OF_THREAD;
+    // SAFETY: the kernel writes one u64 to the last argument, which is one of ours and live; it keeps nothing.
+    match unsafe { libc::prctl(libc::PR_SCHED_CORE, get, pid, scope, &raw mut cookie) } {
+        0 => Ok(cookie),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives all threads of the process `pid` a cookie that nobody else has.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn create_core_sched_cookie(pid: Pid) -> io::Result<()> {
+    core_sched_call(CoreSchedCall::Create, pid)
+}
+
+/// Gives all threads of the process `pid` the calling thread's cookie.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn share_core_sched_cookie_to(pid: Pid) -> io::Result<()> {
+    core_sched_call(CoreSchedCall::ShareTo, pid)
+}
+
+/// Gives the calling thread the cookie of the thread `pid`.
+///
+/// # Errors
+/// What the kernel answered.
+pub fn share_core_sched_cookie_from(pid: Pid) -> io::Result<()> {
+    core_sched_call(CoreSchedCall::ShareFrom, pid)
+}
+
+fn core_sched_call(call: CoreSchedCall, pid: Pid) -> io::Result<()> {
+    /// Scopes: `PIDTYPE_PID` and `PIDTYPE_TGID`.
+    const THREAD: libc::c_ulong = 0;
+    const THREAD_GROUP: libc::c_ulong = 1;
+    let (operation, scope): (libc::c_ulong, _) = match call {
+        CoreSchedCall::Create => (1, THREAD_GROUP),
+        CoreSchedCall::ShareTo => (2, THREAD_GROUP),
+        CoreSchedCall::ShareFrom => (3, THREAD),
+    };
+    let pid = raw_pid(pid)?;
+    // SAFETY: numbers alone; without `GET` the kernel wants no address.
+    match unsafe { libc::prctl(libc::PR_SCHED_CORE, operation, pid, scope, 0 as libc::c_ulong) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// To the kernel, 0 would be the calling thread.
+fn raw_pid(pid: Pid) -> io::Result<libc::c_ulong> {
+    let raw = libc::c_ulong::try_from(pid.as_raw()).ok().filter(|raw| *raw > 0);
+    raw.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
 /// Gives free heap pages back to the kernel, after something that took much for a moment: reading the kernel's type

@@ -18,6 +18,8 @@ fn gate(kind: PluginKind) -> Gate {
     match kind {
         PluginKind::BatchResource => Gate::BatchResource,
         PluginKind::CpuNormalization => Gate::CpuNormalization,
+        PluginKind::CoreSched => Gate::CoreSched,
         PluginKind::GroupIdentity => Gate::GroupIdentity,
+        PluginKind::OomScoreAdj => Gate::OomScoreAdj,
     }
 }

@@ -1,6 +1,7 @@
 //! Annotations with a JSON value, typed. An error names the key; an absent or empty annotation is `None`.
 
 use std::collections::BTreeMap;
+use std::num::ParseIntError;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,15 @@ pub enum AnnotationCause {
     /// A CPU list in it is malformed.
     #[error("a CPU list is malformed")]
     Cpus(#[source] CpuSetError),
+    /// It is no whole number.
+    #[error("{text:?} is no whole number")]
+    Whole {
+        /// What it is.
+        text: String,
+        /// The cause.
+        #[source]
+        source: ParseIntError,
+    },
 }
 
 /// `scheduling.koordinator.sh/resource-status`: what the scheduler allocated to a pod.
@@ -148,6 +158,21 @@ pub struct PodNetworkQos {
 /// A pod's network QoS.
 pub fn network_qos(pod: &Pod) -> Result<Option<PodNetworkQos>, AnnotationError> {
     parse(&pod.metadata.annotations, keys::NETWORK_QOS)
+}
+
+/// OOM score adjustments by container name, hooks.md 10.2; a JSON `null` in it is 0, as for Go's decoder. Any number:
+/// checked at use.
+pub fn oom_score_adj_spec(pod: &Pod) -> Result<Option<BTreeMap<String, Option<i64>>>, AnnotationError> {
+    parse(&pod.metadata.annotations, keys::OOM_SCORE_ADJ_SPEC)
+}
+
+/// The OOM score adjustment of a pod's containers, hooks.md 10.2. Any number: checked at use.
+pub fn oom_score_adj(pod: &Pod) -> Result<Option<i64>, AnnotationError> {
+    let text = pod.metadata.annotations.get(keys::OOM_SCORE_ADJ).filter(|text| !text.is_empty());
+    text.map(|text| text.parse().map_err(|source| (text, source))).transpose().map_err(|(text, source)| {
+        let source = AnnotationCause::Whole { text: text.clone(), source };
+        AnnotationError { key: keys::OOM_SCORE_ADJ, source }
+    })
 }
 
 /// The node's reservation, from the annotations of Node or NodeResourceTopology.

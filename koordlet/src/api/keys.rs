@@ -38,6 +38,14 @@ pub const ENABLE_NUMA_RESERVATION: &str = "node.koordinator.sh/enable-numa-reser
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Pod annotation: limits of its bandwidth, hooks.md 11.4.
 pub const NETWORK_QOS: &str = "koordinator.sh/networkQOS";
+/// Pod label: the core scheduling group that the pod's containers share a cookie in.
+pub const CORE_SCHED_GROUP_ID: &str = "koordinator.sh/core-sched-group-id";
+/// Pod label: `exclusive` makes the pod a core scheduling group of its own, `none` takes it out.
+pub const CORE_SCHED_POLICY: &str = "koordinator.sh/core-sched-policy";
+/// Pod annotation: the OOM score adjustment of all containers, a whole number.
+pub const OOM_SCORE_ADJ: &str = "koordinator.sh/oom-score-adj";
+/// Pod annotation: the OOM score adjustment of single containers, JSON.
+pub const OOM_SCORE_ADJ_SPEC: &str = "koordinator.sh/oom-score-adj-spec";
 /// Node annotation: total network bandwidth, a quantity; wins over the policy's.
 pub const NETWORK_BANDWIDTH: &str = "node.koordinator.sh/network-bandwidth";
 /// Resource name: native CPU.

@@ -132,7 +132,7 @@ pub enum TaskAttribute {
 }
 
 /// What tasks are to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TaskValue {
     /// An OOM score adjustment, -1000 to 1000.
     OomScoreAdj(i32),

@@ -21,6 +21,7 @@ pub mod refusal;
 pub mod report;
 mod run_dir;
 pub mod stats;
+pub mod tasks;
 pub mod watch;
 mod worker;
 

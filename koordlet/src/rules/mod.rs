@@ -8,10 +8,12 @@
 
 pub mod batch_resource;
 mod batch_spec;
+pub mod core_sched;
 pub mod cpu_normalization;
 mod go_float;
 pub mod group_identity;
 pub mod injection;
+pub mod oom_score_adj;
 pub mod plugin;
 pub mod ratio;
 pub mod rule_pod;

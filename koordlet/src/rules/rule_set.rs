@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch_resource::BatchResource;
+use super::core_sched::CoreSched;
 use super::cpu_normalization::CpuNormalization;
 use super::group_identity::GroupIdentity;
 use super::group_identity::identities::IdentityError;
+use super::oom_score_adj::OomScoreAdj;
 use super::plugin::{News, Plugin, PodNews};
 use super::ratio::RatioError;
 use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
@@ -22,7 +24,13 @@ use crate::state::snapshot::Snapshot;
 use crate::state::tree::DirKind;
 
 /// Owners whose claims rules make.
-const OWNERS: [Owner; 3] = [Owner::BatchResource, Owner::CpuNormalization, Owner::GroupIdentity];
+const OWNERS: [Owner; 5] = [
+    Owner::BatchResource,
+    Owner::CpuNormalization,
+    Owner::CoreSched,
+    Owner::GroupIdentity,
+    Owner::OomScoreAdj,
+];
 
 /// What became of the inputs of a rule; to be told once.
 #[derive(Debug)]
@@ -170,7 +178,9 @@ fn plugin(kind: PluginKind, settings: &RuleSettings) -> Box<dyn Plugin> {
     match kind {
         PluginKind::BatchResource => Box::<BatchResource>::default(),
         PluginKind::CpuNormalization => Box::<CpuNormalization>::default(),
+        PluginKind::CoreSched => Box::<CoreSched>::default(),
         PluginKind::GroupIdentity => Box::new(GroupIdentity::new(settings.mainline_equivalents)),
+        PluginKind::OomScoreAdj => Box::<OomScoreAdj>::default(),
     }
 }
 

@@ -9,13 +9,23 @@ pub enum PluginKind {
     BatchResource,
     /// `CPUNormalization`
     CpuNormalization,
+    /// `CoreSched`
+    CoreSched,
     /// `GroupIdentity`
     GroupIdentity,
+    /// `OOMScoreAdj`
+    OomScoreAdj,
 }
 
 impl PluginKind {
     /// All plugins.
-    pub const ALL: &'static [Self] = &[Self::BatchResource, Self::CpuNormalization, Self::GroupIdentity];
+    pub const ALL: &'static [Self] = &[
+        Self::BatchResource,
+        Self::CpuNormalization,
+        Self::CoreSched,
+        Self::GroupIdentity,
+        Self::OomScoreAdj,
+    ];
 }
 
 /// Gates and flags, hooks.md 2.

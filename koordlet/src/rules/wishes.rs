@@ -1,7 +1,7 @@
 //! What rules wish for a target, and the reasons, which pods with the same figures share.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::cgroup::path::CgroupDir;
@@ -55,27 +55,43 @@ pub(super) struct ReasonKey {
     pub(super) figure: Option<i64>,
 }
 
+/// What makes two reasons of task wishes the same while the rule stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TaskReasonKey {
+    pub(super) owner: Owner,
+    pub(super) attribute: TaskAttribute,
+    pub(super) value: TaskValue,
+    /// What it follows from, e.g. the name of a class or the key of an annotation.
+    pub(super) source: &'static str,
+}
+
 /// Collects wishes. Keep one only for as long as no rule changes: it remembers reasons.
 #[derive(Debug, Default)]
 pub struct Wishes {
     list: Vec<RuleWish>,
     tasks: Vec<TaskWish>,
     reasons: HashMap<ReasonKey, Arc<Reason>>,
+    task_reasons: HashMap<TaskReasonKey, Arc<Reason>>,
 }
 
 impl Wishes {
     /// Adds a wish, with the reason that was made for the same key, or a new one.
     pub(super) fn push(&mut self, key: ReasonKey, value: Value, reason: impl FnOnce() -> Reason) {
-        let reason = match self.reasons.entry(key) {
-            Entry::Occupied(known) => Arc::clone(known.get()),
-            Entry::Vacant(new) => Arc::clone(new.insert(Arc::new(reason()))),
-        };
+        let reason = shared(&mut self.reasons, key, reason);
         self.list.push(RuleWish { resource: key.resource, value, owner: key.owner, reason });
     }
 
     /// Adds a wish whose reason its plugin keeps itself.
     pub(super) fn push_wish(&mut self, wish: RuleWish) {
         self.list.push(wish);
+    }
+
+    /// Adds a wish for the tasks of the target's directory, with the reason that was made for the same key, or a new
+    /// one.
+    pub(super) fn push_tasks(&mut self, key: TaskReasonKey, reason: impl FnOnce() -> Reason) {
+        let TaskReasonKey { owner, attribute, value, .. } = key.clone();
+        let reason = shared(&mut self.task_reasons, key, reason);
+        self.tasks.push(TaskWish { attribute, value, owner, reason });
     }
 
     /// Turns what was wished into claims on `dir`; the reasons stay for the next target.
@@ -90,4 +106,12 @@ impl Wishes {
     pub fn drain(&mut self) -> impl Iterator<Item = RuleWish> + '_ {
         self.list.drain(..)
     }
+}
+
+fn shared<K: Hash + Eq>(
+    known: &mut HashMap<K, Arc<Reason>>,
+    key: K,
+    reason: impl FnOnce() -> Reason,
+) -> Arc<Reason> {
+    Arc::clone(known.entry(key).or_insert_with(|| Arc::new(reason())))
 }

@@ -14,6 +14,22 @@ pub struct KernelFacts {
     pub sched_core: Switch,
     /// Caches and memory bandwidth.
     pub resctrl: ResctrlFacts,
+    /// Whether the kernel has core scheduling, and how it is switched on.
+    pub core_sched: CoreSchedSwitch,
+}
+
+/// How core scheduling is switched on, hooks.md 10.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CoreSchedSwitch {
+    /// The kernel has none.
+    #[default]
+    Unsupported,
+    /// It needs no switch: the first cookie switches it on.
+    None,
+    /// By `kernel/sched_core`.
+    Sysctl,
+    /// By the word `CORE_SCHED` in `sched_features`.
+    Feature,
 }
 
 /// A kernel switch that may not be there.
