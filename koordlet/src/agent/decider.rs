@@ -10,6 +10,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::semantics::Semantics;
 use crate::claims::claim::Owner;
 use crate::claims::combine::{PlanInput, plan};
+use crate::claims::mainline::{MainlineHost, substitute};
 use crate::claims::plan::Plan;
 use crate::error_chain::chain;
 use crate::rules::{RuleNotice, RuleSettings, Rules};
@@ -26,6 +27,7 @@ use crate::units::Nanos;
 /// All deciders and what they remember.
 pub(super) struct Decider {
     rules: Rules,
+    mainline_equivalents: bool,
     strategies: Strategies,
     suppress: SuppressState,
     figures: Option<Figures>,
@@ -62,6 +64,15 @@ impl Planned {
     }
 }
 
+fn mainline_host(snapshot: &Snapshot) -> MainlineHost<'_> {
+    MainlineHost {
+        files: &snapshot.kernel.files,
+        pods: &snapshot.pods,
+        tree: &snapshot.tree,
+        topology: snapshot.topology.as_deref(),
+    }
+}
+
 fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
@@ -82,6 +93,7 @@ impl Decider {
     ) -> Self {
         Self {
             rules: Rules::new(rules),
+            mainline_equivalents: rules.mainline_equivalents,
             strategies,
             suppress,
             figures: None,
@@ -141,6 +153,9 @@ impl Decider {
         let mut claims = self.rules.claims(snapshot);
         claims.cgroup.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
         self.strategies.push_claims(&mut claims);
+        if self.mainline_equivalents {
+            substitute(&mut claims.cgroup, mainline_host(snapshot));
+        }
         let plan = plan(PlanInput {
             pods: &snapshot.pods,
             topology: snapshot.topology.as_deref(),

@@ -8,6 +8,7 @@ pub mod hierarchy;
 pub mod idle_pages;
 pub mod kubelet;
 pub mod layout;
+pub mod mainline;
 pub mod memory_lists;
 mod mounts;
 pub mod naming;

@@ -277,8 +277,7 @@ impl Resource {
     /// for it yet.
     pub(super) const fn is_vendors(self, version: CgroupVersion) -> bool {
         match self {
-            Self::BvtWarpNs
-            | Self::WmarkRatio
+            Self::WmarkRatio
             | Self::WmarkScaleFactor
             | Self::WmarkMinAdj
             | Self::MemoryPriority

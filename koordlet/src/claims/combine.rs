@@ -54,6 +54,10 @@ const CPUS: &[Rank] = &[
 
 const CPU_SHARES: &[Rank] = &[
     rank(Owner::BatchResource, "a best-effort pod's weight is its batch request"),
+    rank(
+        Owner::GroupIdentity,
+        "where weight stands in for an identity, it multiplies what the pod's spec asks for",
+    ),
     rank(Owner::PodSpec, "the pod's own spec"),
 ];
 

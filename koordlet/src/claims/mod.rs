@@ -7,6 +7,7 @@ pub mod claim;
 mod class;
 pub mod combine;
 pub mod explain;
+pub mod mainline;
 pub mod native;
 pub mod network;
 pub mod own_file;

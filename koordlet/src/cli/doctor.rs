@@ -21,6 +21,7 @@ use crate::ebpf::events::WatchedDirs;
 use crate::ebpf::load::{EMBEDDED, ProbeResult, WhyNot};
 use crate::ebpf::sensors::{SensorConfig, probe_tracepoints};
 use crate::host::kernel::Kernel;
+use crate::host::mainline;
 use crate::host::offers::{self, Offer, State};
 use crate::report::chain;
 use crate::state::cpu_manager::CpuManagerState;
@@ -141,6 +142,7 @@ fn checks(config: &Config) -> Vec<Check> {
             let (driver, kubepods) = driver(config, layout);
             offers.push(driver);
             offers.extend(offers::optional_files(layout, kubepods.as_slice()));
+            offers.extend(mainline::equivalents(layout, kubepods.as_slice(), config.mainline_equivalents));
             offers.extend(collectors::offers(config, layout, kubepods.as_ref()));
         }
         Err(error) => offers.push(Offer::failed("cgroup-layout", chain(error))),

@@ -8,6 +8,7 @@ pub mod kidled;
 mod lscpu;
 #[cfg(test)]
 pub(crate) mod machines;
+pub mod mainline;
 pub mod meminfo;
 pub mod mountinfo;
 pub mod numa;

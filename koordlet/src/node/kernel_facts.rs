@@ -4,6 +4,7 @@ use std::io;
 
 use super::resctrl_facts;
 use crate::cgroup::layout::Layout;
+use crate::cgroup::mainline::concerned;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::host::roots::Roots;
@@ -17,6 +18,7 @@ pub fn read(roots: &Roots, layout: &Layout, kubepods: &CgroupDir) -> KernelFacts
         bvt: has_file(layout, kubepods, Resource::BvtWarpNs),
         group_identity: switch(roots, "kernel/sched_group_identity_enabled"),
         sched_core: switch(roots, "kernel/sched_core"),
+        files: concerned().filter(|resource| has_file(layout, kubepods, *resource)).collect(),
         resctrl: resctrl_facts::read(roots),
         core_sched: core_sched(roots, layout, kubepods),
     }

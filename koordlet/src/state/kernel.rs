@@ -1,7 +1,10 @@
 //! What this host's kernel offers and how its switches stand, as far as rules depend on it. Looked at again from time
 //! to time: a negative answer is not for ever (hooks.md 17, H13).
 
+use std::collections::BTreeSet;
+
 use super::resctrl::ResctrlFacts;
+use crate::cgroup::resource::Resource;
 
 /// Features and switches.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,6 +15,9 @@ pub struct KernelFacts {
     pub group_identity: Switch,
     /// `kernel/sched_core`
     pub sched_core: Switch,
+    /// Of the settings that only vendors' kernels have, and of those that may stand in for them
+    /// (`cgroup::mainline`), the ones that the kubepods directory has. Empty while there is no such directory.
+    pub files: BTreeSet<Resource>,
     /// Caches and memory bandwidth.
     pub resctrl: ResctrlFacts,
     /// Whether the kernel has core scheduling, and how it is switched on.

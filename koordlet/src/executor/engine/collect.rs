@@ -11,6 +11,7 @@ use super::super::report::NoticeKind;
 use super::super::stats::count;
 use super::super::watch::Place;
 use super::Engine;
+use super::events::BIRTH;
 use super::goal::{Back, Goal};
 use super::track::Standing;
 use crate::cgroup::path::CgroupDir;
@@ -90,7 +91,7 @@ impl Engine {
             return None;
         }
         let id = self.identify(target, now)?;
-        if self.is_being_born(target, now) {
+        if self.is_being_born(target, &goal, now) {
             return None;
         }
         let text = self.read(target, now)?;
@@ -144,14 +145,17 @@ impl Engine {
         }
     }
 
-    /// A runtime sets some files after it has made the directory; they are left to it for a moment.
-    fn is_being_born(&mut self, target: &CgroupTarget, now: Nanos) -> bool {
-        if !order::set_by_runtimes(resource(target)) {
+    /// A runtime sets some files after it has made the directory; they are left to it for a moment. Shares are among
+    /// them, which an idle group refuses: so that no start fails, a group becomes idle only once its birth is over.
+    fn is_being_born(&mut self, target: &CgroupTarget, goal: &Goal, now: Nanos) -> bool {
+        let idles =
+            resource(target) == Resource::CpuIdle && matches!(goal, Goal::Hold { value: Value::Int(1), .. });
+        if !idles && !order::set_by_runtimes(resource(target)) {
             return false;
         }
         let track = self.track(target);
-        let Some(born) = track.born.filter(|_| !track.runtime_wrote) else { return false };
-        let until = born + BIRTH_WAIT;
+        let Some(born) = track.born.filter(|_| idles || !track.runtime_wrote) else { return false };
+        let until = born + if idles { BIRTH } else { BIRTH_WAIT };
         if now >= until {
             return false;
         }

@@ -11,7 +11,7 @@ use crate::ebpf::events::CgroupEvent;
 use crate::units::Nanos;
 
 /// Foreign writes in a directory's first seconds belong to its birth.
-const BIRTH: Nanos = Nanos(2_000_000_000);
+pub(super) const BIRTH: Nanos = Nanos(2_000_000_000);
 
 /// Events beside a refused target lead to another try after this long at the earliest.
 const RETRY_PAUSE: Nanos = Nanos(1_000_000_000);

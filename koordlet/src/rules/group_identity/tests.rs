@@ -3,7 +3,6 @@
 use serde_json::{Value as Json, json};
 
 use super::*;
-use crate::api::keys;
 use crate::api::node_slo::HostApplication;
 use crate::api::qos::KubeQos;
 use crate::claims::claim::Wish;
@@ -135,9 +134,8 @@ fn worked_example_17_lsr_off_ls_2_be_minus_1() {
 
 #[test]
 fn worked_example_18_an_ls_pods_own_identity() {
-    let own = |label: &str, text: &str| {
-        of_pod(&r1(), &annotated("u", label, json!({ keys::CPU_QOS: text }), spec()))
-    };
+    let own =
+        |label: &str, text: &str| of_pod(&r1(), &annotated("u", label, json!({ CPU_QOS: text }), spec()));
     for (label, text, identity) in [
         ("LS", r#"{"enable":true,"groupIdentity":-1}"#, Some("-1")),
         ("LS", r#"{"enable":true}"#, Some("2")),
@@ -192,7 +190,7 @@ fn the_switch_decides_whether_anything_is_written() {
 
 #[test]
 fn a_kernel_without_the_feature_costs_nothing_and_says_nothing() {
-    let bad = annotated("u", "LS", json!({ keys::CPU_QOS: "{bad" }), spec());
+    let bad = annotated("u", "LS", json!({ CPU_QOS: "{bad" }), spec());
     let qos = policy(on(), json!({"enable": true, "groupIdentity": 7}), on());
     let snapshot = snapshot(&qos, KernelFacts::default(), vec![bad]);
     let mut rules = rules(false);
@@ -217,7 +215,7 @@ fn h13_a_kernel_that_shows_the_feature_later_is_seen() {
 
 #[test]
 fn h16_every_caller_sees_the_pods_own_identity() {
-    let own = json!({ keys::CPU_QOS: r#"{"enable":true,"groupIdentity":1}"# });
+    let own = json!({ CPU_QOS: r#"{"enable":true,"groupIdentity":1}"# });
     let pod = annotated("u", "LS", own, spec());
     let snapshot = snapshot(&r1(), with_file(), vec![pod.clone()]);
     let mut rules = rules(false);
@@ -311,7 +309,7 @@ fn the_first_policy_and_each_change_are_told_and_refusals_keep_the_last_good_rul
 
 #[test]
 fn a_malformed_annotation_is_told_once() {
-    let bad = annotated("u", "BE", json!({ keys::CPU_QOS: r#"{"groupIdentity":3}"# }), spec());
+    let bad = annotated("u", "BE", json!({ CPU_QOS: r#"{"groupIdentity":3}"# }), spec());
     let now = snapshot(&r1(), with_file(), vec![bad]);
     let mut rules = rules(false);
     let notices = rules.observe(&now);

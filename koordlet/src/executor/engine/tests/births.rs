@@ -42,6 +42,21 @@ fn c202_what_the_runtime_writes_is_put_right_when_it_is_seen() {
     assert_eq!(rig.figure("foreign"), 1);
 }
 
+/// An idle group refuses the shares that a runtime is about to write, and the pod would not start.
+#[test]
+fn a_group_becomes_idle_only_once_its_birth_is_over() {
+    let mut rig = Rig::new(&["be"]);
+    let plan = PlanOf::synced().hold("be/p1", Resource::CpuIdle, Value::Int(1));
+    rig.apply(&plan, seconds(1));
+    assert_eq!(rig.born("be/p1", Controller::Cpu, seconds(2)), Vec::<String>::new());
+    assert_eq!(rig.tick(Nanos(2 * SECOND + 500 * MS)), Vec::<String>::new());
+    rig.foreign("be/p1", Resource::CpuShares, "512", Nanos(2 * SECOND + 600 * MS));
+    assert_eq!(rig.kernel.group("be/p1").shares, 512, "the runtime's write is taken");
+    assert_eq!(rig.state("be/p1", Resource::CpuIdle).0, TargetState::Pending);
+    assert_eq!(rig.tick(seconds(4)), ["be/p1 cpu.idle 1"]);
+    rig.no_refusal();
+}
+
 #[test]
 fn a_birth_is_remembered_for_a_plan_that_comes_later() {
     let mut rig = Rig::new(&["be"]);
