@@ -10,6 +10,8 @@ pub(super) fn rule_settings(config: &Config) -> RuleSettings {
     RuleSettings {
         plugins: PluginKind::ALL.iter().copied().filter(is_on).collect(),
         mainline_equivalents: config.mainline_equivalents,
+        be_cpus_by_node: config.gates.is_on(Gate::BeCpuManager),
+        keep_pinned_quota: config.rules.keep_pinned_quota,
     }
 }
 
@@ -18,6 +20,7 @@ fn gate(kind: PluginKind) -> Gate {
     match kind {
         PluginKind::BatchResource => Gate::BatchResource,
         PluginKind::CpuNormalization => Gate::CpuNormalization,
+        PluginKind::CpuSetAllocator => Gate::CpuSetAllocator,
         PluginKind::CoreSched => Gate::CoreSched,
         PluginKind::GroupIdentity => Gate::GroupIdentity,
         PluginKind::OomScoreAdj => Gate::OomScoreAdj,

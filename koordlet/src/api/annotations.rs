@@ -10,7 +10,7 @@ use super::keys;
 use super::null_default;
 use super::pod::{Pod, ResourceList, ResourceRequirements};
 use super::quantity::Quantity;
-use super::topology::{CpuManagerPolicy, NodeReservation, SystemQosResource};
+use super::topology::{CpuManagerPolicy, NodeReservation, SharedPool, SystemQosResource};
 use crate::cpuset::{CpuSet, CpuSetError};
 
 /// Annotations of any object.
@@ -188,6 +188,18 @@ pub fn system_qos_resource(annotations: &Annotations) -> Result<Option<SystemQos
 /// The kubelet's CPU manager policy, from the annotations of NodeResourceTopology.
 pub fn cpu_manager_policy(annotations: &Annotations) -> Result<Option<CpuManagerPolicy>, AnnotationError> {
     parse(annotations, keys::CPU_MANAGER_POLICY)
+}
+
+/// A list of shared CPU pools, from the annotations of NodeResourceTopology: that of LS or of BE, by `key`. `None`
+/// without the annotation.
+pub fn shared_pools(
+    annotations: &Annotations,
+    key: &'static str,
+) -> Result<Option<Vec<SharedPool>>, AnnotationError> {
+    let Some(text) = annotations.get(key).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let pools: Option<Vec<SharedPool>> = serde_json::from_str(text)
+        .map_err(|error| AnnotationError { key, source: AnnotationCause::Json(error) })?;
+    Ok(Some(pools.unwrap_or_default()))
 }
 
 /// The node's allocatable resources before amplification, from its annotations; JSON `null` counts as absent.

@@ -39,6 +39,22 @@ pub struct SystemQosResource {
     pub cpuset_exclusive: Option<bool>,
 }
 
+/// An entry of `node.koordinator.sh/cpu-shared-pools` or `node.koordinator.sh/be-cpu-shared-pools`: the part of a pool
+/// that is on one NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SharedPool {
+    /// Socket id.
+    #[serde(deserialize_with = "null_default")]
+    pub socket: u32,
+    /// NUMA node id.
+    #[serde(deserialize_with = "null_default")]
+    pub node: u32,
+    /// CPU list; empty where all CPUs of the node are taken.
+    #[serde(deserialize_with = "null_default")]
+    pub cpuset: String,
+}
+
 /// `kubelet.koordinator.sh/cpu-manager-policy`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

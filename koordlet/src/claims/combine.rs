@@ -1,7 +1,8 @@
 //! Who yields to whom: one table for each kind of target, and the combination of all claims into one plan.
 //!
 //! Combination is bottom-up: each target's own claims are ordered by the table, then a pod directory's
-//! quota is fitted to its containers (`pod`), then the class directories to the pods (`class`). Baselines
+//! quota is fitted to its containers (`pod`), then the class directories to the pods (`class`), and CPU lists to those
+//! beneath them (`cpus`). Baselines
 //! (`baseline`) come last in every order, so that a withdrawn claim falls back to them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use super::plan::{Decision, Desired, Plan, Subtree};
 use super::resctrl::ResctrlTarget;
 use super::subtree::Subtrees;
 use super::target::{CgroupTarget, Target};
-use super::{baseline, class, pod};
+use super::{baseline, class, cpus, pod};
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
 use crate::cgroup::value::Value;
@@ -39,6 +40,7 @@ const CFS_QUOTA: &[Rank] = &[
         Owner::CpuSuppress,
         "a finite quota beneath a limited best-effort directory would refuse that directory's quota",
     ),
+    rank(Owner::CpuSetAllocator, "CPUs of the pod's own are its limit"),
     rank(Owner::BatchResource, "a best-effort pod's limit is its batch limit"),
     rank(Owner::CpuNormalization, "the scaled limit replaces the one that the kubelet computed"),
     rank(Owner::BeUnlimited, "the best-effort directory has no quota of its own"),
@@ -47,6 +49,10 @@ const CFS_QUOTA: &[Rank] = &[
 
 const CPUS: &[Rank] = &[
     rank(Owner::KubeletExclusive, "exclusive CPUs are the kubelet's to give"),
+    rank(
+        Owner::CpuSetAllocator,
+        "an allocation or a class that is not best effort; what all best-effort pods share is another matter",
+    ),
     rank(Owner::CpuSuppress, "the load decides how many CPUs best-effort pods may use now"),
     rank(Owner::PodSpec, "CPUs that the scheduler allocated to one pod are narrower than the pool"),
     rank(Owner::BePool, "the pool of all best-effort pods"),
@@ -115,6 +121,7 @@ pub fn plan(input: PlanInput<'_>) -> Plan {
     if let Some(be_dir) = &be_dir {
         class::lift_quotas_above(be_dir, semantics, &mut entries);
     }
+    cpus::widen_above_allocated(&mut entries);
     let host_files = group(host_files, |_| Subtree::Class);
     let tasks = group(tasks, |target| subtrees.of(&target.dir));
     let resctrl = group(resctrl, |target| match target {

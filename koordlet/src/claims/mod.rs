@@ -6,6 +6,7 @@ mod be_cpus;
 pub mod claim;
 mod class;
 pub mod combine;
+mod cpus;
 pub mod explain;
 pub mod mainline;
 pub mod native;

@@ -10,6 +10,7 @@ use super::kubelet::KubeletFlags;
 use super::predict::PredictFlags;
 use super::reference::{Kind, UNUSED_FLAGS};
 use super::report::ReportFlags;
+use super::rules::RuleFlags;
 
 /// Flags that the agent uses, the same for every verb.
 #[derive(Args, Clone, Debug)]
@@ -105,6 +106,9 @@ pub struct Flags {
     /// The kubelet.
     #[command(flatten)]
     pub kubelet: KubeletFlags,
+    /// Rule plugins.
+    #[command(flatten)]
+    pub rules: RuleFlags,
 
     /// Log level: error, warn, info, debug or trace; wins over -v
     #[arg(long, value_name = "LEVEL")]

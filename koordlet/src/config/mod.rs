@@ -15,6 +15,7 @@ pub mod predict;
 pub mod reference;
 pub mod report;
 pub mod resolve;
+pub mod rules;
 pub mod settings;
 
 pub use settings::{

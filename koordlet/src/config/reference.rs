@@ -65,7 +65,6 @@ pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("cpu-evict-cool-time-seconds", Int, "20"),
     flag("cpu-evict-interval-seconds", Int, "1"),
     flag("default-runtime-type", Text, "containerd"),
-    flag("disable-unset-cpu-quota", Bool, "false"),
     flag("docker-endpoint", Text, ""),
     flag("enable-nri-runtime-hook", Bool, "true"),
     flag("enable-pod-taskids", Bool, "false"),

@@ -10,7 +10,7 @@ use super::mistakes::Mistakes;
 use super::settings::{
     Config, CpuUsageSource, DriverChoice, EbpfMode, Invocation, ListenAddr, Mode, Output, Verb,
 };
-use super::{audit, collect, kube, kubelet, predict, report};
+use super::{audit, collect, kube, kubelet, predict, report, rules};
 use crate::cgroup::path::{CgroupDir, CgroupDirError};
 use crate::host::roots::Roots;
 
@@ -125,6 +125,7 @@ fn resolve_config(
     let predict = predict::resolve(&flags.predict, mistakes, &mut notices);
     let report = report::resolve(&flags.report, &known, mistakes, &mut notices);
     let kubelet = kubelet::resolve(&flags.kubelet, mistakes, &mut notices);
+    let rules = rules::resolve(&flags.rules, mistakes);
 
     Some(Config {
         node_name,
@@ -147,6 +148,8 @@ fn resolve_config(
         kubelet: kubelet?,
         cpu_suppress_interval: pause(suppress?),
         reconcile_interval: pause(reconcile?),
+        rules: rules?,
+        cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         mainline_equivalents: mainline_equivalents?,
         dry_run: dry_run?,

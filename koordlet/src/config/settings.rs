@@ -11,6 +11,7 @@ use super::kube::KubeSettings;
 use super::kubelet::KubeletSettings;
 use super::predict::PredictSettings;
 use super::report::ReportSettings;
+use super::rules::RuleFlagSettings;
 use crate::cgroup::path::CgroupDir;
 use crate::host::roots::Roots;
 
@@ -120,6 +121,8 @@ pub struct Config {
     pub report: ReportSettings,
     /// How the kubelet is asked for pods.
     pub kubelet: KubeletSettings,
+    /// What rule plugins are told.
+    pub rules: RuleFlagSettings,
     /// Time between two full ticks of CPU suppression; `None` switches it off.
     pub cpu_suppress_interval: Option<Duration>,
     /// Time between two ticks of the other QoS strategies; `None` switches them off.

@@ -8,12 +8,10 @@ use super::ratio::{self, NormalizationRatio, RatioError, RatioRule};
 use super::rule_pod::{RulePod, RuleTarget};
 use super::rule_set::RuleNotice;
 use super::wishes::{ReasonKey, Wishes};
-use crate::api::annotations::resource_status;
 use crate::api::qos::QosClass;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Reason};
-use crate::state::pods::PodEntry;
 use crate::state::snapshot::Snapshot;
 use crate::units::{CfsQuota, MIN_QUOTA_US};
 
@@ -80,12 +78,7 @@ impl Plugin for CpuNormalization {
 /// pinned pod's quota is lifted whatever its class (9.5).
 fn is_for(pod: &RulePod<'_>) -> bool {
     let class = matches!(pod.entry().qos, None | Some(QosClass::Ls));
-    class && pod.is_active() && !is_pinned(pod.entry())
-}
-
-/// Whether the scheduler allocated CPUs to the pod. A malformed annotation counts as none (hooks.md 8.2).
-fn is_pinned(pod: &PodEntry) -> bool {
-    resource_status(&pod.pod).ok().flatten().is_some_and(|status| !status.cpuset.is_empty())
+    class && pod.is_active() && !pod.is_pinned()
 }
 
 fn reason(limit: i64, ratio: NormalizationRatio, of_pod: bool) -> Reason {

@@ -10,6 +10,7 @@ pub mod batch_resource;
 mod batch_spec;
 pub mod core_sched;
 pub mod cpu_normalization;
+pub mod cpuset_allocator;
 mod go_float;
 pub mod group_identity;
 pub mod injection;

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use super::batch_spec::BatchSpec;
+use crate::api::annotations::{ResourceStatus, resource_status};
 use crate::api::node_slo::HostApplication;
 use crate::api::qos::KubeQos;
 use crate::cgroup::path::CgroupDir;
@@ -15,12 +16,30 @@ pub struct RulePod<'a> {
     entry: &'a PodEntry,
     native: OnceCell<NativePod<'a>>,
     batch: OnceCell<BatchSpec<'a>>,
+    status: OnceCell<Option<ResourceStatus>>,
+    is_starting: bool,
 }
 
 impl<'a> RulePod<'a> {
     /// Looks at a pod; nothing is parsed before a rule needs it.
     pub fn new(entry: &'a PodEntry) -> Self {
-        Self { entry, native: OnceCell::new(), batch: OnceCell::new() }
+        Self {
+            entry,
+            native: OnceCell::new(),
+            batch: OnceCell::new(),
+            status: OnceCell::new(),
+            is_starting: false,
+        }
+    }
+
+    /// A pod whose runtime asks, of something that it is about to start or update.
+    pub(super) fn starting(entry: &'a PodEntry) -> Self {
+        Self { is_starting: true, ..Self::new(entry) }
+    }
+
+    /// Whether the runtime asks, and not the reconciler.
+    pub(super) fn is_starting(&self) -> bool {
+        self.is_starting
     }
 
     /// The pod.
@@ -39,6 +58,18 @@ impl<'a> RulePod<'a> {
 
     pub(super) fn batch(&self) -> &BatchSpec<'a> {
         self.batch.get_or_init(|| BatchSpec::of(self.entry))
+    }
+
+    /// What the scheduler allocated to it, nothing without the annotation; `None` if that cannot be read, which
+    /// `state::topology` tells.
+    pub(super) fn status(&self) -> Option<&ResourceStatus> {
+        let read = || resource_status(&self.entry.pod).ok().map(Option::unwrap_or_default);
+        self.status.get_or_init(read).as_ref()
+    }
+
+    /// Whether the scheduler allocated CPUs to it. A malformed annotation counts as none (hooks.md 8.2).
+    pub(super) fn is_pinned(&self) -> bool {
+        self.status().is_some_and(|status| !status.cpuset.is_empty())
     }
 
     /// The pod's directory, its sandbox's and its containers', as far as rules may speak about them.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::batch_resource::BatchResource;
 use super::core_sched::CoreSched;
 use super::cpu_normalization::CpuNormalization;
+use super::cpuset_allocator::CpuSetAllocator;
 use super::group_identity::GroupIdentity;
 use super::group_identity::identities::IdentityError;
 use super::oom_score_adj::OomScoreAdj;
@@ -24,9 +25,10 @@ use crate::state::snapshot::Snapshot;
 use crate::state::tree::DirKind;
 
 /// Owners whose claims rules make.
-const OWNERS: [Owner; 5] = [
+const OWNERS: [Owner; 6] = [
     Owner::BatchResource,
     Owner::CpuNormalization,
+    Owner::CpuSetAllocator,
     Owner::CoreSched,
     Owner::GroupIdentity,
     Owner::OomScoreAdj,
@@ -144,7 +146,7 @@ impl Rules {
     /// What all rules wish for one container, which need not have started: the hook server's question.
     pub fn container_wishes(&self, pod: &PodEntry, container: &ContainerEntry) -> Vec<RuleWish> {
         let mut wishes = Wishes::default();
-        let pod = RulePod::new(pod);
+        let pod = RulePod::starting(pod);
         if pod.reaches(RuleTarget::Container(container)) {
             self.wish(&pod, RuleTarget::Container(container), &mut wishes);
         }
@@ -178,6 +180,9 @@ fn plugin(kind: PluginKind, settings: &RuleSettings) -> Box<dyn Plugin> {
     match kind {
         PluginKind::BatchResource => Box::<BatchResource>::default(),
         PluginKind::CpuNormalization => Box::<CpuNormalization>::default(),
+        PluginKind::CpuSetAllocator => {
+            Box::new(CpuSetAllocator::new(settings.be_cpus_by_node, settings.keep_pinned_quota))
+        }
         PluginKind::CoreSched => Box::<CoreSched>::default(),
         PluginKind::GroupIdentity => Box::new(GroupIdentity::new(settings.mainline_equivalents)),
         PluginKind::OomScoreAdj => Box::<OomScoreAdj>::default(),

@@ -9,6 +9,8 @@ pub enum PluginKind {
     BatchResource,
     /// `CPUNormalization`
     CpuNormalization,
+    /// `CPUSetAllocator`
+    CpuSetAllocator,
     /// `CoreSched`
     CoreSched,
     /// `GroupIdentity`
@@ -22,6 +24,7 @@ impl PluginKind {
     pub const ALL: &'static [Self] = &[
         Self::BatchResource,
         Self::CpuNormalization,
+        Self::CpuSetAllocator,
         Self::CoreSched,
         Self::GroupIdentity,
         Self::OomScoreAdj,
@@ -35,4 +38,8 @@ pub struct RuleSettings {
     pub plugins: BTreeSet<PluginKind>,
     /// `--mainline-equivalents`: what stands in for settings that this kernel lacks may be claimed through them.
     pub mainline_equivalents: bool,
+    /// Gate `BECPUManager`: BE pods get the BE pools of the NUMA nodes that the scheduler chose.
+    pub be_cpus_by_node: bool,
+    /// `--disable-unset-cpu-quota`: pods with CPUs of their own keep their quota.
+    pub keep_pinned_quota: bool,
 }

@@ -15,7 +15,7 @@ use crate::claims::target::{CgroupTarget, TaskAttribute, TaskTarget, TaskValue};
 pub struct RuleWish {
     /// What.
     pub resource: Resource,
-    /// Which value.
+    /// Which value. An empty CPU list clears that of the runtime's request.
     pub value: Value,
     /// Which rule.
     pub owner: Owner,
@@ -94,9 +94,12 @@ impl Wishes {
         self.tasks.push(TaskWish { attribute, value, owner, reason });
     }
 
-    /// Turns what was wished into claims on `dir`; the reasons stay for the next target.
+    /// Turns what was wished into claims on `dir`; the reasons stay for the next target. An empty CPU list clears
+    /// that of a request; a running group is never given one.
     pub(super) fn claim(&mut self, dir: &CgroupDir, claims: &mut Claims) {
-        claims.cgroup.extend(self.list.drain(..).map(|wish| wish.into_claim(dir)));
+        let is_clear = |wish: &RuleWish| matches!(&wish.value, Value::Cpus(cpus) if cpus.is_empty());
+        let wishes = self.list.drain(..).filter(|wish| !is_clear(wish));
+        claims.cgroup.extend(wishes.map(|wish| wish.into_claim(dir)));
         claims.tasks.extend(self.tasks.drain(..).map(|TaskWish { attribute, value, owner, reason }| {
             Claim::hold(TaskTarget { dir: dir.clone(), attribute }, value, owner, reason)
         }));

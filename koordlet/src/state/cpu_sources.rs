@@ -169,19 +169,20 @@ impl<'a> CpuSources<'a> {
         amount.unwrap_or(last)
     }
 
-    /// The CPUs of the SYSTEM class that others must stay off; qos.md 2.2.
-    pub(super) fn system_exclusive(&mut self) -> CpuSet {
-        let last = self.input.previous.map(|last| last.system_exclusive.clone()).unwrap_or_default();
+    /// The CPUs of the SYSTEM class, and those of them that others must stay off; qos.md 2.2.
+    pub(super) fn system(&mut self) -> (CpuSet, CpuSet) {
+        let last = self.input.previous.map(|last| (last.system.clone(), last.system_exclusive.clone()));
+        let last = last.unwrap_or_default();
         if self.no_objects() {
             return last;
         }
         let Some((object, annotations)) = self.annotations(keys::SYSTEM_QOS_RESOURCE) else {
-            return CpuSet::new();
+            return Default::default();
         };
         let system = annotations::system_qos_resource(annotations);
         let parsed = system
             .map_err(|error| problem(&error))
-            .and_then(|system| exclusive_cpus(&system.unwrap_or_default()));
+            .and_then(|system| system_cpus(&system.unwrap_or_default()));
         self.or_last(object, keys::SYSTEM_QOS_RESOURCE, parsed, last)
     }
 
@@ -231,10 +232,16 @@ fn listed(reservation: &NodeReservation) -> Result<CpuSet, String> {
     reservation.reserved_cpus.parse().map_err(|error| format!("reservedCPUs: {error}"))
 }
 
+/// The CPUs of the SYSTEM class, and those that it has for itself: none where it shares them.
+fn system_cpus(system: &SystemQosResource) -> Result<(CpuSet, CpuSet), String> {
+    let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
+    let exclusive = if system.cpuset_exclusive.unwrap_or(true) { cpus.clone() } else { CpuSet::new() };
+    Ok((cpus, exclusive))
+}
+
 /// The CPUs that the SYSTEM class has for itself; none where it shares them.
 pub(super) fn exclusive_cpus(system: &SystemQosResource) -> Result<CpuSet, String> {
-    let cpus: CpuSet = system.cpuset.parse().map_err(|error| format!("cpuset: {error}"))?;
-    Ok(if system.cpuset_exclusive.unwrap_or(true) { cpus } else { CpuSet::new() })
+    system_cpus(system).map(|(_, exclusive)| exclusive)
 }
 
 /// The causes of an error in one line; the notice itself names the annotation.

@@ -66,7 +66,9 @@ pub struct Topology {
     pub reserved: CpuSet,
     /// CPU that the node annotation reserves, as suppression counts it: the length of its list, else its amount.
     pub reserved_amount: MilliCpu,
-    /// CPUs of the SYSTEM class when exclusive; else empty.
+    /// CPUs of the SYSTEM class; empty where it has none of its own.
+    pub system: CpuSet,
+    /// The same when exclusive; else empty.
     pub system_exclusive: CpuSet,
     /// The kubelet's policy.
     pub kubelet_policy: KubeletCpuPolicy,
@@ -80,6 +82,8 @@ pub struct Topology {
     pub be_pool: CpuSet,
     /// CPUs that LS pods share: those of BE but for all that the scheduler gave to a pod; collection.md 10.3 (b).
     pub ls_pool: CpuSet,
+    /// Annotations of the NodeResourceTopology object that was given, if one was.
+    pub object: Option<BTreeMap<String, String>>,
 }
 
 /// What the kubelet says.
@@ -118,13 +122,17 @@ impl Topology {
         cpus.dedup_by_key(|info| info.cpu);
 
         let manager = sources.cpu_manager();
+        let reserved = sources.reserved();
+        let (system, system_exclusive) = sources.system();
         let mut topology = Self {
-            reserved: sources.reserved(),
+            reserved,
             reserved_amount: sources.reserved_amount(),
-            system_exclusive: sources.system_exclusive(),
+            system,
+            system_exclusive,
             kubelet_policy: sources.policy(&manager),
             kubelet_exclusive: manager.exclusive,
             cpus,
+            object: input.overrides.cloned(),
             ..Self::default()
         };
         let allocations = sources.allocations();
@@ -312,7 +320,7 @@ mod tests {
             previous: Some(&last),
         };
         let (kept, notices) = Topology::compute(&input);
-        assert_eq!(kept, last);
+        assert_eq!(kept, Topology { object: Some(overrides.clone()), ..last.clone() });
         let keys: Vec<&str> = notices.iter().map(|notice| notice.key).collect();
         let want = [
             "cpu_manager_state",

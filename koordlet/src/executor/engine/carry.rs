@@ -212,7 +212,9 @@ impl Engine {
                         Kind::Hold { .. } => self.held(target, now),
                         Kind::Give { .. } => self.given(target),
                     }
-                    for near in self.refused_near(target) {
+                    let CgroupTarget { dir, resource } = target;
+                    let cut = if *resource == Resource::Cpus { self.cut_beneath(dir) } else { Vec::new() };
+                    for near in self.refused_near(target).into_iter().chain(cut) {
                         self.make_due(&near, now);
                     }
                 }

@@ -95,11 +95,11 @@ impl Engine {
             return None;
         }
         let text = self.read(target, now)?;
-        let todo = self.compare(target, id, text, &goal);
-        if todo.is_none() {
+        let Some(todo) = self.compare(target, id, text, &goal) else {
             self.reached(target, &goal, now);
-        }
-        todo
+            return None;
+        };
+        self.cut_cpus(todo, &goal, others, now)
     }
 
     /// The id of a target's directory. Another one than before means that all that was known is of another

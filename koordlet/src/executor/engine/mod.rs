@@ -8,6 +8,7 @@
 mod beside;
 mod carry;
 mod collect;
+mod cpus;
 mod events;
 mod goal;
 mod recheck;

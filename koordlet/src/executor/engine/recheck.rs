@@ -87,6 +87,8 @@ impl Engine {
         let Some(track) = self.tracks.get(target) else { return };
         let (standing, id) = (track.standing.clone(), track.id);
         match standing {
+            // What its parent has by now is to be seen as well.
+            Standing::Held if self.is_cut(target) => self.make_due(target, now),
             Standing::Held => {
                 count(&self.parts.stats.rechecked);
                 let CgroupTarget { dir, resource } = target;

@@ -14,6 +14,7 @@ impl Engine {
         let beside = match resource {
             Resource::CfsQuota => Resource::CfsBurst,
             Resource::CpuIdle => Resource::CpuShares,
+            Resource::Cpus => return self.cut_beneath(dir),
             _ => return Vec::new(),
         };
         let mut related: Vec<CgroupTarget> = self

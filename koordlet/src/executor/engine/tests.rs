@@ -16,6 +16,7 @@ use crate::executor::report::TargetState;
 use crate::units::{CfsQuota, CpuShares, MemoryLimit};
 
 mod births;
+mod cpus;
 mod foreign;
 mod order;
 mod plans;

@@ -24,8 +24,9 @@ fn with(plugins: &[PluginKind]) -> RuleSettings {
     RuleSettings { plugins: plugins.iter().copied().collect(), ..RuleSettings::default() }
 }
 
+/// The rules that set quotas, shares and memory from what pods ask for.
 fn all() -> RuleSettings {
-    with(PluginKind::ALL)
+    with(&[PluginKind::BatchResource, PluginKind::CpuNormalization])
 }
 
 fn node(ratio: Option<&str>) -> Arc<Node> {

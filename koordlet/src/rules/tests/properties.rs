@@ -141,15 +141,16 @@ fn world() -> impl Strategy<Value = World> {
         prop::sample::select(vec![2000_i64, 50_000, 200_000]).prop_map(Suppress::Quota),
         (0_u32..4).prop_map(Suppress::Cpus),
     ]);
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (pods, amount(&["0.80", "1.00", "1.20", "1.5", "5.00"]), suppress, flags).prop_map(
-        |(pods, ratio, suppress, (normalization, batch, bounded, policy_seen))| World {
+        |(pods, ratio, suppress, (normalization, batch, cpusets, bounded, policy_seen))| World {
             pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(&pod, index))),
             ratio,
             suppress,
             rules: with(&plugins(&[
                 (normalization, PluginKind::CpuNormalization),
                 (batch, PluginKind::BatchResource),
+                (cpusets, PluginKind::CpuSetAllocator),
             ])),
             semantics: if bounded { BOUNDED } else { UNBOUNDED },
             policy_seen,
@@ -179,6 +180,8 @@ impl World {
             node: Some(Arc::new(node)),
             pods: Arc::new(self.pods.clone()),
             slo: Arc::new(Slo { synced: self.policy_seen, suppress, ..Default::default() }),
+            topology: Some(Arc::new(topology())),
+            tree: Arc::new(tree(&self.pods)),
             ..Default::default()
         };
         let mut rules = Rules::new(&self.rules);
@@ -212,9 +215,26 @@ impl World {
     }
 
     fn plan(&self, claims: Vec<Claim>) -> Plan {
-        let cpus = (0..8).map(|cpu| CpuInfo { cpu, core: cpu, socket: 0, node: 0 }).collect();
-        let topology = Topology { cpus, be_pool: "0-7".parse().unwrap(), ..Default::default() };
-        plan_of(&self.pods, Some(&topology), self.semantics, claims)
+        plan_of(&self.pods, Some(&topology()), self.semantics, claims)
+    }
+}
+
+/// Eight CPUs, of which LS pods share all but two.
+fn topology() -> Topology {
+    let cpus = (0..8).map(|cpu| CpuInfo { cpu, core: cpu, socket: 0, node: 0 }).collect();
+    let (ls_pool, be_pool) = ("0-1,4-7".parse().unwrap(), "0-7".parse().unwrap());
+    Topology { cpus, ls_pool, be_pool, ..Default::default() }
+}
+
+/// Whether what was there before is the only thing to go back to: CPU lists outside the best-effort directory, and
+/// the quota of a sandbox, which no spec tells.
+fn has_no_baseline(target: &CgroupTarget) -> bool {
+    let is_sandbox = target.dir.name() == "sandbox";
+    let is_best_effort = dir(BE_DIR).contains(&target.dir);
+    match target.resource {
+        Resource::Cpus => !is_best_effort,
+        Resource::CfsQuota => is_sandbox,
+        _ => false,
     }
 }
 
@@ -242,7 +262,7 @@ proptest! {
     fn every_claim_has_something_to_fall_back_to(world in world()) {
         let claims = world.claims();
         let withdrawn = world.plan(Vec::new());
-        for claim in &claims {
+        for claim in claims.iter().filter(|claim| !has_no_baseline(&claim.target)) {
             let desired = withdrawn.entries.get(&claim.target);
             prop_assert!(desired.is_some(), "{} has no baseline", claim.target);
             prop_assert!(desired.is_some_and(|desired| matches!(desired.decision, Decision::Release(_))));
@@ -275,6 +295,24 @@ proptest! {
                     let own = quota(&plan, child).and_then(|(quota, _)| quota.micros());
                     prop_assert!(own.is_none_or(|own| own <= class), "{child} above the class");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_has_every_cpu_that_is_held_beneath_it(world in world()) {
+        let plan = world.plan(world.claims());
+        let held = |target: &CgroupTarget| match &plan.entries.get(target)?.decision {
+            Decision::Hold(Value::Cpus(cpus)) => Some((cpus.clone(), true)),
+            Decision::Release(Value::Cpus(cpus)) => Some((cpus.clone(), false)),
+            _ => None,
+        };
+        for target in plan.entries.keys().filter(|target| target.resource == Resource::Cpus) {
+            let Some((cpus, true)) = held(target) else { continue };
+            prop_assert!(!cpus.is_empty(), "{target} is held at an empty list");
+            let above = target.dir.parent().map(|dir| CgroupTarget { dir, resource: Resource::Cpus });
+            if let Some((parents, _)) = above.as_ref().and_then(held) {
+                prop_assert!(cpus.is_subset(&parents), "{target} {cpus} outside of {parents}");
             }
         }
     }
