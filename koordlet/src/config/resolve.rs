@@ -149,7 +149,6 @@ fn resolve_config(
         cpu_suppress_interval: pause(suppress?),
         reconcile_interval: pause(reconcile?),
         rules: rules?,
-        cpu_suppress_interval: u64::try_from(suppress?).ok().filter(|s| *s > 0).map(Duration::from_secs),
         recheck_interval: Duration::from_secs(u64::try_from(recheck?).unwrap_or(0).max(1)),
         mainline_equivalents: mainline_equivalents?,
         dry_run: dry_run?,
