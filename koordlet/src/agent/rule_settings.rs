@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::config::gates::Gate;
+use crate::rules::gpu_env::HamiSettings;
 use crate::rules::{PluginKind, RuleSettings};
 
 /// What `config` says to the rules.
@@ -12,6 +13,10 @@ pub(super) fn rule_settings(config: &Config) -> RuleSettings {
         mainline_equivalents: config.mainline_equivalents,
         be_cpus_by_node: config.gates.is_on(Gate::BeCpuManager),
         keep_pinned_quota: config.rules.keep_pinned_quota,
+        hami: HamiSettings {
+            library: config.rules.hami_core_library.clone(),
+            monitor: config.gates.is_on(Gate::HamiCoreVgpuMonitor),
+        },
     }
 }
 
@@ -24,5 +29,8 @@ fn gate(kind: PluginKind) -> Gate {
         PluginKind::CoreSched => Gate::CoreSched,
         PluginKind::GroupIdentity => Gate::GroupIdentity,
         PluginKind::OomScoreAdj => Gate::OomScoreAdj,
+        PluginKind::PodResctrl => Gate::Resctrl,
+        PluginKind::GpuEnv => Gate::GpuEnvInject,
+        PluginKind::RdmaDevice => Gate::RdmaDeviceInject,
     }
 }

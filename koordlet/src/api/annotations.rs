@@ -211,7 +211,7 @@ pub fn raw_allocatable(annotations: &Annotations) -> Result<Option<ResourceList>
 }
 
 /// Reads one annotation; JSON `null` is the type's default, as for Go's decoder.
-fn parse<T: DeserializeOwned + Default>(
+pub(super) fn parse<T: DeserializeOwned + Default>(
     annotations: &Annotations,
     key: &'static str,
 ) -> Result<Option<T>, AnnotationError> {

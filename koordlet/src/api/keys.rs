@@ -66,3 +66,15 @@ pub const MID_CPU: &str = "kubernetes.io/mid-cpu";
 pub const MID_MEMORY: &str = "kubernetes.io/mid-memory";
 /// Annotation of a mirror pod: UID of the static pod that it mirrors.
 pub const MIRROR_POD: &str = "kubernetes.io/config.mirror";
+/// Pod annotation: the part of cache and memory bandwidth that a pod may use.
+pub const RESCTRL: &str = "node.koordinator.sh/resctrl";
+/// Pod annotation: devices that the scheduler gave to a pod.
+pub const DEVICE_ALLOCATED: &str = "scheduling.koordinator.sh/device-allocated";
+/// Pod label: who keeps containers that share a GPU apart.
+pub const GPU_ISOLATION_PROVIDER: &str = "koordinator.sh/gpu-isolation-provider";
+/// Resource name: percent of a GPU's memory.
+pub const GPU_MEMORY_RATIO: &str = "koordinator.sh/gpu-memory-ratio";
+/// Resource name: bytes of a GPU's memory.
+pub const GPU_MEMORY: &str = "koordinator.sh/gpu-memory";
+/// Resource name: percent of a GPU's processors.
+pub const GPU_CORE: &str = "koordinator.sh/gpu-core";

@@ -3,6 +3,7 @@
 
 pub mod annotations;
 pub mod crds;
+pub mod device_allocation;
 pub mod duration;
 pub mod keys;
 pub mod kubelet_config;
@@ -10,6 +11,7 @@ pub mod node;
 pub mod node_metric;
 pub mod node_slo;
 pub mod pod;
+pub mod pod_resctrl;
 pub mod qos;
 pub mod quantity;
 pub mod resources;

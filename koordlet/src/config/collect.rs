@@ -12,7 +12,7 @@ use crate::api::duration::parse_duration;
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Gates of the reference whose hardware this agent does not read.
-pub const DEVICES: [Gate; 3] = [Gate::Accelerators, Gate::RdmaDevices, Gate::HamiCoreVgpuMonitor];
+pub const DEVICES: [Gate; 2] = [Gate::Accelerators, Gate::RdmaDevices];
 
 /// As typed.
 #[derive(Args, Clone, Debug)]

@@ -69,7 +69,6 @@ pub const UNUSED_FLAGS: &[ReferenceFlag] = &[
     flag("enable-nri-runtime-hook", Bool, "true"),
     flag("enable-pod-taskids", Bool, "false"),
     flag("enable-pprof", Bool, "false"),
-    flag("hami-core-library-directory-path", Text, "/usr/local/vgpu/libvgpu.so"),
     flag("memory-evict-cool-time-seconds", Int, "4"),
     flag("memory-evict-interval-seconds", Int, "1"),
     flag("metric-expire-seconds", Int, "1800"),

@@ -1,11 +1,16 @@
 //! `basicInfo` of collection.md 2.1: model, vendor, SMT, turbo, L3 mask. A fact that cannot be had is its
 //! default; nothing here fails.
 
+use std::io::Read as _;
+
 use serde::Serialize;
 
 use super::lscpu;
 use super::roots::Roots;
 use super::text_file;
+
+/// Bytes of cpuinfo that surely hold all about the first CPU, which takes some three KiB.
+const FIRST_CPU: u64 = 64 << 10;
 
 /// Facts about the processor model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,7 +57,14 @@ pub struct CpuModel {
 impl CpuModel {
     /// Reads `<proc>/cpuinfo`; a file that cannot be read tells nothing.
     pub fn read(roots: &Roots) -> Self {
-        Self::of_cpuinfo(&text_file::read(&roots.proc.join("cpuinfo")).unwrap_or_default())
+        // The kernel makes the text CPU by CPU; of hundreds of them the first is enough.
+        let path = roots.proc.join("cpuinfo");
+        let mut first = Vec::new();
+        let read = text_file::open(&path).and_then(|file| file.take(FIRST_CPU).read_to_end(&mut first));
+        if read.is_err() {
+            first.clear();
+        }
+        Self::of_cpuinfo(&String::from_utf8_lossy(&first))
     }
 
     fn of_cpuinfo(text: &str) -> Self {

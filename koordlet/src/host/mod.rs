@@ -1,6 +1,7 @@
 //! What this machine is: facts, probed once, every path under a root that is a parameter.
 
 pub mod block_devices;
+pub mod char_device;
 pub mod clock;
 pub mod cpuinfo;
 pub mod kernel;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+pub use crate::host::char_device::DeviceWish;
+
 /// Things to put into one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injection {
@@ -12,6 +14,9 @@ pub struct Injection {
     pub mounts: Vec<BindMount>,
     /// Devices.
     pub devices: Vec<DeviceWish>,
+    /// The class of caches and bandwidth: its resctrl group, hooks.md 11.1. Only NRI can carry it, and a runtime starts
+    /// no container whose group is not there: whoever answers has to see to that first.
+    pub rdt_class: Option<String>,
 }
 
 /// A recursive bind mount (`rbind`).
@@ -23,23 +28,4 @@ pub struct BindMount {
     pub destination: String,
     /// A directory of the host that is made anew first, with mode 0777.
     pub fresh_source: bool,
-}
-
-/// A device by what is known of it before the host is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceWish {
-    /// The character device at this path.
-    Path(String),
-    /// The verbs device of the PCI function at this address.
-    VerbsOfPci(String),
-}
-
-impl Injection {
-    /// Adds what `other` brings; of a variable that both set, the later one counts.
-    pub fn append(&mut self, other: Self) {
-        let Self { envs, mounts, devices } = other;
-        self.envs.extend(envs);
-        self.mounts.extend(mounts);
-        self.devices.extend(devices);
-    }
 }

@@ -42,13 +42,18 @@ pub trait Plugin: fmt::Debug + Send {
         _ = (snapshot, claims);
     }
 
-    /// Environment, mounts and devices for a container that is about to be made.
+    /// Adds environment, mounts and devices for a container that is about to be made.
     ///
     /// # Errors
-    /// An annotation that cannot be used; nothing is injected then.
-    fn inject(&self, pod: &RulePod<'_>, container: &ContainerEntry) -> Result<Injection, RuleError> {
-        _ = (pod, container);
-        Ok(Injection::default())
+    /// An annotation that cannot be used. What was added before that stays (hooks.md 4.1).
+    fn inject(
+        &self,
+        pod: &RulePod<'_>,
+        container: &ContainerEntry,
+        injection: &mut Injection,
+    ) -> Result<(), RuleError> {
+        _ = (pod, container, injection);
+        Ok(())
     }
 }
 

@@ -7,11 +7,16 @@ use super::batch_resource::BatchResource;
 use super::core_sched::CoreSched;
 use super::cpu_normalization::CpuNormalization;
 use super::cpuset_allocator::CpuSetAllocator;
+use super::gpu_env::{GpuEnv, GpuFault};
 use super::group_identity::GroupIdentity;
 use super::group_identity::identities::IdentityError;
+use super::injection::Injection;
 use super::oom_score_adj::OomScoreAdj;
 use super::plugin::{News, Plugin, PodNews};
+use super::pod_resctrl::PodResctrl;
+use super::pod_resctrl::lines::ResctrlFault;
 use super::ratio::RatioError;
+use super::rdma_device::RdmaDevice;
 use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
 use super::settings::{PluginKind, RuleSettings};
 use super::wishes::{RuleWish, Wishes};
@@ -25,13 +30,14 @@ use crate::state::snapshot::Snapshot;
 use crate::state::tree::DirKind;
 
 /// Owners whose claims rules make.
-const OWNERS: [Owner; 6] = [
+const OWNERS: [Owner; 7] = [
     Owner::BatchResource,
     Owner::CpuNormalization,
     Owner::CpuSetAllocator,
     Owner::CoreSched,
     Owner::GroupIdentity,
     Owner::OomScoreAdj,
+    Owner::PodResctrl,
 ];
 
 /// What became of the inputs of a rule; to be told once.
@@ -76,6 +82,12 @@ pub enum RuleError {
     /// The group identities of the policy.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// A part of a pod's resctrl annotation.
+    #[error(transparent)]
+    Resctrl(#[from] ResctrlFault),
+    /// A pod's share of a GPU.
+    #[error(transparent)]
+    Gpu(#[from] GpuFault),
 }
 
 /// The rules and what they were last fed with.
@@ -153,6 +165,16 @@ impl Rules {
         wishes.drain().collect()
     }
 
+    /// What all rules add to one container that is about to be made, in the order of their names, with what could not
+    /// be used. Whether that fails the start is for the failure policy to say (hooks.md 4.1).
+    pub fn injection(&self, pod: &PodEntry, container: &ContainerEntry) -> (Injection, Vec<RuleError>) {
+        let mut injection = Injection::default();
+        let pod = RulePod::new(pod);
+        let added = self.plugins.iter().map(|plugin| plugin.inject(&pod, container, &mut injection));
+        let errors = added.filter_map(Result::err).collect();
+        (injection, errors)
+    }
+
     fn push_pod(
         &self,
         pod: &PodEntry,
@@ -186,6 +208,9 @@ fn plugin(kind: PluginKind, settings: &RuleSettings) -> Box<dyn Plugin> {
         PluginKind::CoreSched => Box::<CoreSched>::default(),
         PluginKind::GroupIdentity => Box::new(GroupIdentity::new(settings.mainline_equivalents)),
         PluginKind::OomScoreAdj => Box::<OomScoreAdj>::default(),
+        PluginKind::PodResctrl => Box::<PodResctrl>::default(),
+        PluginKind::GpuEnv => Box::new(GpuEnv::new(settings.hami.clone())),
+        PluginKind::RdmaDevice => Box::<RdmaDevice>::default(),
     }
 }
 

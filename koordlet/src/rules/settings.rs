@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::gpu_env::HamiSettings;
+
 /// A rule plugin, hooks.md 3, in the order of their names, which is the order in which hooks are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PluginKind {
@@ -17,6 +19,12 @@ pub enum PluginKind {
     GroupIdentity,
     /// `OOMScoreAdj`
     OomScoreAdj,
+    /// `Resctrl`
+    PodResctrl,
+    /// `gpu env inject`
+    GpuEnv,
+    /// `rdma device inject`
+    RdmaDevice,
 }
 
 impl PluginKind {
@@ -28,6 +36,9 @@ impl PluginKind {
         Self::CoreSched,
         Self::GroupIdentity,
         Self::OomScoreAdj,
+        Self::PodResctrl,
+        Self::GpuEnv,
+        Self::RdmaDevice,
     ];
 }
 
@@ -42,4 +53,6 @@ pub struct RuleSettings {
     pub be_cpus_by_node: bool,
     /// `--disable-unset-cpu-quota`: pods with CPUs of their own keep their quota.
     pub keep_pinned_quota: bool,
+    /// Of GPUs that containers share.
+    pub hami: HamiSettings,
 }

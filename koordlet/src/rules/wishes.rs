@@ -8,6 +8,7 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Claim, Claims, Owner, Reason};
+use crate::claims::resctrl::ResctrlTarget;
 use crate::claims::target::{CgroupTarget, TaskAttribute, TaskTarget, TaskValue};
 
 /// One value that a rule wishes for a target, wherever the target's directory is.
@@ -70,6 +71,7 @@ pub(super) struct TaskReasonKey {
 pub struct Wishes {
     list: Vec<RuleWish>,
     tasks: Vec<TaskWish>,
+    resctrl: Vec<Claim<ResctrlTarget>>,
     reasons: HashMap<ReasonKey, Arc<Reason>>,
     task_reasons: HashMap<TaskReasonKey, Arc<Reason>>,
 }
@@ -94,6 +96,11 @@ impl Wishes {
         self.tasks.push(TaskWish { attribute, value, owner, reason });
     }
 
+    /// Adds a wish for resctrl, which names its target itself.
+    pub(super) fn push_resctrl(&mut self, claim: Claim<ResctrlTarget>) {
+        self.resctrl.push(claim);
+    }
+
     /// Turns what was wished into claims on `dir`; the reasons stay for the next target. An empty CPU list clears
     /// that of a request; a running group is never given one.
     pub(super) fn claim(&mut self, dir: &CgroupDir, claims: &mut Claims) {
@@ -103,6 +110,7 @@ impl Wishes {
         claims.tasks.extend(self.tasks.drain(..).map(|TaskWish { attribute, value, owner, reason }| {
             Claim::hold(TaskTarget { dir: dir.clone(), attribute }, value, owner, reason)
         }));
+        claims.resctrl.append(&mut self.resctrl);
     }
 
     /// Takes the wishes for cgroup files; the reasons stay for the next target.
