@@ -29,19 +29,23 @@ impl Field {
     /// `pods` pods of `containers` containers; every second one is best-effort. What runs in each container is
     /// `work`, if anything. All strategies are off until another NodeSLO is written.
     pub(crate) fn with(pods: usize, containers: usize, work: Option<Work>) -> Result<Self> {
+        let mut field = Self::of((0..pods).map(|index| pod(index, containers)).collect())?;
+        if let Some(work) = work {
+            field.loads = field.load(work, |_| true)?;
+        }
+        Ok(field)
+    }
+
+    /// These pods, with nothing in them.
+    pub(crate) fn of(pods: Vec<PodManifest>) -> Result<Self> {
         let tree = Tree::new()?;
-        let pods: Vec<PodManifest> = (0..pods).map(|index| pod(index, containers)).collect();
         let dirs = pods.iter().map(|pod| tree.make_pod(pod)).collect::<Result<Vec<_>>>()?;
         let manifests = Manifests::new()?;
         manifests.write("node", &NodeManifest::this_host(NODE))?;
         manifests.write("slo", &NodeSloManifest::off(NODE))?;
         manifests.write_pods("pods", &pods)?;
         let agent = Agent::of(&tree, &manifests)?;
-        let mut field = Self { agent, manifests, dirs, pods, loads: Vec::new(), tree };
-        if let Some(work) = work {
-            field.loads = field.load(work, |_| true)?;
-        }
-        Ok(field)
+        Ok(Self { agent, manifests, dirs, pods, loads: Vec::new(), tree })
     }
 
     /// A process that does `work` in each container whose number, in the order of the pods, is `wanted`.

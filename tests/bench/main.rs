@@ -13,6 +13,7 @@ mod hour;
 mod naive;
 mod process;
 mod reactions;
+mod reconcile;
 mod row;
 mod scrape;
 mod sensors;
@@ -36,6 +37,7 @@ const SECTIONS: &[Section] = &[
     ("cluster", cluster::two_hundred_pods),
     ("cpi", cpi::round),
     ("containers", ticks::thousand_containers),
+    ("reconcile", reconcile::thousand_containers),
     ("hour", hour::rows),
     ("scrape", scrape::rows),
     ("births", reactions::births),

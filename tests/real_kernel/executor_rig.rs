@@ -71,7 +71,7 @@ impl Plans {
         };
         let reason = Arc::new(Reason { text: "a test wants it".to_owned(), inputs: BTreeMap::new() });
         let desired = Desired { decision, owner: Owner::CpuSuppress, reason, claims: Vec::new(), subtree };
-        self.0.entries.insert(target(dir, resource)?, desired);
+        self.0.entries.insert(target(dir, resource)?, Arc::new(desired));
         Ok(self)
     }
 

@@ -181,7 +181,7 @@ impl Play {
                 claims: Vec::new(),
                 subtree: Subtree::Pod("p".into()),
             };
-            self.plan.entries.insert(target.clone(), desired);
+            self.plan.entries.insert(target.clone(), desired.into());
             touched.push(target);
         }
         self.engine.apply(Arc::new(self.plan.clone()), self.now);

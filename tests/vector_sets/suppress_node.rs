@@ -207,7 +207,7 @@ impl SuppressNode {
         });
         for (target, desired) in plan.entries {
             let Some(file) = self.files.get_mut(&target) else { continue };
-            match desired.decision {
+            match desired.decision.clone() {
                 Decision::Hold(value) => {
                     *file = value;
                     self.ours.insert(target);

@@ -8,10 +8,11 @@ use super::once::Once;
 use super::strategies::Strategies;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::semantics::Semantics;
-use crate::claims::claim::Owner;
-use crate::claims::combine::{PlanInput, plan};
+use crate::claims::claim::{Owner, PodClaims};
+use crate::claims::combine::PlanInput;
 use crate::claims::mainline::{MainlineHost, substitute};
 use crate::claims::plan::Plan;
+use crate::claims::planner::Planner;
 use crate::error_chain::chain;
 use crate::rules::{RuleNotice, RuleSettings, Rules};
 use crate::state::series::shared::SharedSeries;
@@ -34,7 +35,7 @@ pub(super) struct Decider {
     settings: SuppressSettings,
     be_dir: CgroupDir,
     semantics: Semantics,
-    plan: Arc<Plan>,
+    planner: Planner,
     planned: Option<Planned>,
     refused: Once,
 }
@@ -100,7 +101,7 @@ impl Decider {
             settings,
             be_dir,
             semantics,
-            plan: Arc::default(),
+            planner: Planner::default(),
             planned: None,
             refused: Once::default(),
         }
@@ -150,25 +151,26 @@ impl Decider {
         }
         self.planned = Some(Planned { snapshot: snapshot.clone(), held, decided, strategies });
         self.observe(snapshot);
-        let mut claims = self.rules.claims(snapshot);
+        let (mut claims, by_pod) = if self.mainline_equivalents {
+            // Substitution looks at all claims on a directory at once.
+            (self.rules.claims(snapshot), PodClaims::new())
+        } else {
+            (self.rules.claims_beside_pods(snapshot), self.rules.claims_of_pods(snapshot))
+        };
         claims.cgroup.extend(claims_in_force(&self.input(snapshot, &snapshot.usage), &self.suppress));
         self.strategies.push_claims(&mut claims);
         if self.mainline_equivalents {
             substitute(&mut claims.cgroup, mainline_host(snapshot));
         }
-        let plan = plan(PlanInput {
+        let input = PlanInput {
             pods: &snapshot.pods,
             topology: snapshot.topology.as_deref(),
             tree: &snapshot.tree,
             semantics: self.semantics,
             claims,
             synced: self.synced(snapshot),
-        });
-        if plan == *self.plan {
-            return None;
-        }
-        self.plan = Arc::new(plan);
-        Some(Arc::clone(&self.plan))
+        };
+        self.planner.plan(input, &by_pod)
     }
 
     fn observe(&mut self, snapshot: &Snapshot) {

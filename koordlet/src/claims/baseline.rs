@@ -20,30 +20,48 @@ use crate::state::topology::Topology;
 use crate::state::tree::CgroupTree;
 use crate::units::CfsQuota;
 
-/// Appends all baselines, and the claims of the kubelet.
-pub(super) fn push(
-    pods: &PodTable,
-    topology: Option<&Topology>,
-    tree: &CgroupTree,
-    be_dir: Option<&CgroupDir>,
-    claims: &mut Vec<Claim>,
-) {
-    let reasons = Reasons::new();
-    for pod in pods.pods.values() {
-        pod_spec(pod, &reasons, claims);
-        if let Some(topology) = topology {
-            kubelet_exclusive(pod, topology, &reasons, claims);
-        }
-    }
-    let Some(be_dir) = be_dir else { return };
-    let unlimited = Value::Quota(CfsQuota::Unlimited);
-    claims.push(claim(be_dir, Resource::CfsQuota, unlimited, Owner::BeUnlimited, &reasons.be_unlimited));
-    if let Some(topology) = topology {
-        best_effort_cpus(pods, topology, tree, be_dir, claims);
+/// What makes baselines, with their reasons.
+#[derive(Debug)]
+pub(super) struct Baselines(Reasons);
+
+impl Default for Baselines {
+    fn default() -> Self {
+        Self(Reasons::new())
     }
 }
 
-/// The fixed reasons, one allocation each a plan.
+impl Baselines {
+    /// Appends those of one pod, which follow from the pod alone.
+    pub(super) fn push_pod(&self, pod: &PodEntry, claims: &mut Vec<Claim>) {
+        pod_spec(pod, &self.0, claims);
+    }
+
+    /// Appends all others, and the claims of the kubelet.
+    pub(super) fn push_others(
+        &self,
+        pods: &PodTable,
+        topology: Option<&Topology>,
+        tree: &CgroupTree,
+        be_dir: Option<&CgroupDir>,
+        claims: &mut Vec<Claim>,
+    ) {
+        let Self(reasons) = self;
+        if let Some(topology) = topology {
+            for pod in pods.pods.values() {
+                kubelet_exclusive(pod, topology, reasons, claims);
+            }
+        }
+        let Some(be_dir) = be_dir else { return };
+        let unlimited = Value::Quota(CfsQuota::Unlimited);
+        claims.push(claim(be_dir, Resource::CfsQuota, unlimited, Owner::BeUnlimited, &reasons.be_unlimited));
+        if let Some(topology) = topology {
+            best_effort_cpus(pods, topology, tree, be_dir, claims);
+        }
+    }
+}
+
+/// The fixed reasons.
+#[derive(Debug)]
 struct Reasons {
     shares: Arc<Reason>,
     quota: Arc<Reason>,

@@ -128,6 +128,9 @@ impl<T: Target> Claim<T> {
     }
 }
 
+/// The claims of each known pod, by UID, shared with whoever keeps them.
+pub type PodClaims = BTreeMap<Arc<str>, Arc<Claims>>;
+
 /// Claims of all kinds, in any order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
@@ -146,6 +149,16 @@ pub struct Claims {
 }
 
 impl Claims {
+    /// Adds those of `other` that are not on cgroup files.
+    pub(super) fn append_beside_cgroup(&mut self, other: &Self) {
+        let Self { cgroup: _, host_files, tasks, resctrl, network, own_files } = other;
+        self.host_files.extend_from_slice(host_files);
+        self.tasks.extend_from_slice(tasks);
+        self.resctrl.extend_from_slice(resctrl);
+        self.network.extend_from_slice(network);
+        self.own_files.extend_from_slice(own_files);
+    }
+
     /// Adds those of `other`.
     pub fn append(&mut self, other: Self) {
         let Self { cgroup, host_files, tasks, resctrl, network, own_files } = other;

@@ -2,11 +2,11 @@
 //! in, no quota beneath a limited best-effort directory may be finite and larger (design.md 4).
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
-use super::claim::{Claim, Reason, Wish};
-use super::plan::{Decision, Desired};
+use super::claim::{Claim, Owner, Reason, Wish};
+use super::plan::Decision;
+use super::planner::Entries;
 use super::target::CgroupTarget;
 use crate::api::qos::KubeQos;
 use crate::cgroup::path::CgroupDir;
@@ -27,47 +27,51 @@ pub(super) fn best_effort_dir(tree: &CgroupTree, pods: &PodTable) -> Option<Cgro
     })
 }
 
-/// Lifts each finite quota beneath a limited best-effort directory that is larger than the directory's own:
-/// the kernel would refuse one or the other. What is smaller stays.
-///
-/// The rules lift batch pods themselves under the `cfsQuota` policy; this covers the moments when rules and
-/// strategy have seen different policies, and what neither of them claims.
-pub(super) fn lift_quotas_above(
-    be_dir: &CgroupDir,
-    semantics: Semantics,
-    entries: &mut BTreeMap<CgroupTarget, Desired>,
-) {
+/// A finite quota of a class directory that this kernel lets no finite quota beneath it exceed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ClassLimit {
+    dir: CgroupDir,
+    micros: i64,
+    owner: Owner,
+    reason: Arc<Reason>,
+}
+
+/// The limit of the best-effort directory, whose own decision is in `entries` already; `None` where it is not limited
+/// or the kernel takes any quota beneath.
+pub(super) fn limit_of(be_dir: &CgroupDir, semantics: Semantics, entries: &Entries) -> Option<ClassLimit> {
     if !semantics.child_quota_bounded_by_parent {
-        return;
+        return None;
     }
-    let class = CgroupTarget::new(be_dir, Resource::CfsQuota);
-    let Some((limit, owner)) = entries.get(&class).and_then(|class| match &class.decision {
-        Decision::Hold(Value::Quota(CfsQuota::Micros(limit))) => Some((*limit, class.owner)),
-        _ => None,
-    }) else {
-        return;
+    let class = entries.get(&CgroupTarget::new(be_dir, Resource::CfsQuota))?;
+    let Decision::Hold(Value::Quota(CfsQuota::Micros(micros))) = class.decision else { return None };
+    let reason = Reason {
+        text: format!("{be_dir} is held at {micros} and this kernel refuses a larger quota beneath it"),
+        inputs: BTreeMap::from([("bestEffortQuota", micros.to_string())]),
     };
-    let reason = Arc::new(Reason {
-        text: format!("{be_dir} is held at {limit} and this kernel refuses a larger quota beneath it"),
-        inputs: BTreeMap::from([("bestEffortQuota", limit.to_string())]),
-    });
-    let beneath = entries.range_mut((Bound::Excluded(&class), Bound::Unbounded));
-    for (target, desired) in beneath.take_while(|(target, _)| starts_with(target, be_dir)) {
-        if lies_beneath(target, be_dir) && desired.quota().is_some_and(|quota| quota > limit) {
-            desired.overrule(Claim {
-                target: target.clone(),
-                wish: Wish::Hold(Value::Quota(CfsQuota::Unlimited)),
-                owner,
-                reason: Arc::clone(&reason),
-            });
+    Some(ClassLimit { dir: be_dir.clone(), micros, owner: class.owner, reason: Arc::new(reason) })
+}
+
+impl ClassLimit {
+    /// Whether it is one of a directory above `dir`.
+    pub(super) fn is_above(&self, dir: &CgroupDir) -> bool {
+        *dir != self.dir && self.dir.contains(dir)
+    }
+
+    /// Lifts each finite quota beneath the directory that is larger than the directory's own: the kernel would refuse
+    /// one or the other. What is smaller stays.
+    ///
+    /// The rules lift batch pods themselves under the `cfsQuota` policy; this covers the moments when rules and
+    /// strategy have seen different policies, and what neither of them claims.
+    pub(super) fn lift_quotas_above(&self, entries: &mut Entries) {
+        for (target, desired) in entries {
+            if self.is_above(&target.dir) && desired.quota().is_some_and(|quota| quota > self.micros) {
+                desired.overrule(Claim {
+                    target: target.clone(),
+                    wish: Wish::Hold(Value::Quota(CfsQuota::Unlimited)),
+                    owner: self.owner,
+                    reason: Arc::clone(&self.reason),
+                });
+            }
         }
     }
-}
-
-fn starts_with(CgroupTarget { dir, .. }: &CgroupTarget, be_dir: &CgroupDir) -> bool {
-    dir.as_str().starts_with(be_dir.as_str())
-}
-
-fn lies_beneath(CgroupTarget { dir, .. }: &CgroupTarget, be_dir: &CgroupDir) -> bool {
-    dir != be_dir && be_dir.contains(dir)
 }

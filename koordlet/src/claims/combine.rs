@@ -1,6 +1,6 @@
 //! Who yields to whom: one table for each kind of target, and the combination of all claims into one plan.
 //!
-//! Combination is bottom-up: each target's own claims are ordered by the table, then a pod directory's
+//! Combination (`planner`) is bottom-up: each target's own claims are ordered by the table, then a pod directory's
 //! quota is fitted to its containers (`pod`), then the class directories to the pods (`class`), and CPU lists to those
 //! beneath them (`cpus`). Baselines
 //! (`baseline`) come last in every order, so that a withdrawn claim falls back to them.
@@ -8,12 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::claim::{Claim, Claims, Owner, Wish};
+use super::claim::{Claim, Claims, Owner, PodClaims, Wish};
 use super::plan::{Decision, Desired, Plan, Subtree};
-use super::resctrl::ResctrlTarget;
-use super::subtree::Subtrees;
-use super::target::{CgroupTarget, Target};
-use super::{baseline, class, cpus, pod};
+use super::planner::Planner;
+use super::target::Target;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
 use crate::cgroup::value::Value;
@@ -101,7 +99,7 @@ pub struct PlanInput<'a> {
     pub tree: &'a CgroupTree,
     /// What this host's kernel refuses.
     pub semantics: Semantics,
-    /// All claims of rules and strategies, in any order.
+    /// Claims of rules and strategies, in any order.
     pub claims: Claims,
     /// Owners whose inputs have been seen; handed through to the executor.
     pub synced: BTreeSet<Owner>,
@@ -109,32 +107,15 @@ pub struct PlanInput<'a> {
 
 /// Combines all claims and baselines to one decision a target.
 pub fn plan(input: PlanInput<'_>) -> Plan {
-    let PlanInput { pods, topology, tree, semantics, claims, synced } = input;
-    let Claims { mut cgroup, host_files, tasks, resctrl, network, own_files } = claims;
-    let be_dir = class::best_effort_dir(tree, pods);
-    baseline::push(pods, topology, tree, be_dir.as_ref(), &mut cgroup);
-    let subtrees = Subtrees::new(pods, tree);
-    let mut entries = group(cgroup, |target: &CgroupTarget| subtrees.of(&target.dir));
-    for entry in pods.pods.values() {
-        pod::fit_quota(entry, semantics, &mut entries);
-    }
-    if let Some(be_dir) = &be_dir {
-        class::lift_quotas_above(be_dir, semantics, &mut entries);
-    }
-    cpus::widen_above_allocated(&mut entries);
-    let host_files = group(host_files, |_| Subtree::Class);
-    let tasks = group(tasks, |target| subtrees.of(&target.dir));
-    let resctrl = group(resctrl, |target| match target {
-        ResctrlTarget::Tasks(dir) => subtrees.of(dir),
-        ResctrlTarget::Mount | ResctrlTarget::Line(..) => Subtree::Class,
-    });
-    let network = group(network, |_| Subtree::Class);
-    let own_files = group(own_files, |_| Subtree::Class);
-    Plan { entries, host_files, tasks, resctrl, network, own_files, synced }
+    let plan = Planner::default().plan(input, &PodClaims::new());
+    plan.map(Arc::unwrap_or_clone).unwrap_or_default()
 }
 
 /// Claims -> one decision a target, by the precedence of each.
-fn group<T: Target>(mut claims: Vec<Claim<T>>, subtree: impl Fn(&T) -> Subtree) -> BTreeMap<T, Desired<T>> {
+pub(super) fn group<T: Target>(
+    mut claims: Vec<Claim<T>>,
+    subtree: impl Fn(&T) -> Subtree,
+) -> BTreeMap<T, Desired<T>> {
     // Stable, so that of two claims of one owner the first stays first.
     claims.sort_by(|a, b| {
         a.target.cmp(&b.target).then_with(|| place(&a.target, a.owner).cmp(&place(&b.target, b.owner)))
@@ -185,6 +166,7 @@ impl Desired {
 
 #[cfg(test)]
 mod tests {
+    use super::super::target::CgroupTarget;
     use super::super::testing::{BOUNDED, UNBOUNDED, dir, plan_of, said};
     use super::*;
     use crate::units::{CfsQuota, CpuShares, MemoryLimit};

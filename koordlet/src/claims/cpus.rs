@@ -6,16 +6,20 @@ use std::sync::Arc;
 
 use super::claim::{Claim, Owner, Reason, Wish};
 use super::plan::{Decision, Desired};
+use super::planner::Entries;
 use super::target::CgroupTarget;
+use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::cpuset::CpuSet;
 
-/// Widens each list that is held or given back by the CPUs that the allocator holds beneath it. Directories without
-/// an entry are as the kubelet made them; the executor sees what they have.
-pub(super) fn widen_above_allocated(entries: &mut BTreeMap<CgroupTarget, Desired>) {
-    let mut needed: BTreeMap<CgroupTarget, CpuSet> = BTreeMap::new();
-    for (target, desired) in &*entries {
+/// CPUs that directories have to have, because the allocator holds them beneath.
+pub(super) type Needed = BTreeMap<CgroupDir, CpuSet>;
+
+/// What every directory above the allocator's lists in `entries` has to have.
+pub(super) fn needed_above(entries: &Entries) -> Needed {
+    let mut needed = Needed::new();
+    for (target, desired) in entries {
         let Decision::Hold(Value::Cpus(cpus)) = &desired.decision else { continue };
         if desired.owner != Owner::CpuSetAllocator {
             continue;
@@ -23,17 +27,28 @@ pub(super) fn widen_above_allocated(entries: &mut BTreeMap<CgroupTarget, Desired
         let mut above = target.dir.parent();
         while let Some(dir) = above {
             above = dir.parent();
-            let parent = CgroupTarget { dir, resource: Resource::Cpus };
-            if entries.contains_key(&parent) {
-                let all = needed.entry(parent).or_default();
-                *all = all.union(cpus);
-            }
+            add(&mut needed, dir, cpus);
         }
     }
-    for (target, needed) in needed {
+    needed
+}
+
+/// Adds CPUs to what a directory has to have.
+pub(super) fn add(needed: &mut Needed, dir: CgroupDir, cpus: &CpuSet) {
+    let all = needed.entry(dir).or_default();
+    if !cpus.is_subset(all) {
+        *all = all.union(cpus);
+    }
+}
+
+/// Widens each list that is held or given back to what its directory has to have. Directories without an entry are as
+/// the kubelet made them; the executor sees what they have.
+pub(super) fn widen(entries: &mut Entries, needed: &Needed) {
+    for (dir, needed) in needed {
+        let target = CgroupTarget::new(dir, Resource::Cpus);
         let Some(desired) = entries.get_mut(&target) else { continue };
         let Some(own) = desired.cpus().filter(|own| !needed.is_subset(own)) else { continue };
-        let cpus = own.union(&needed);
+        let cpus = own.union(needed);
         let reason = Reason {
             text: format!("{own} and {needed}, which pods beneath were given (hooks.md 8.2)"),
             inputs: BTreeMap::from([("own", own.to_string()), ("beneath", needed.to_string())]),

@@ -13,6 +13,7 @@ pub mod native;
 pub mod network;
 pub mod own_file;
 pub mod plan;
+pub mod planner;
 mod pod;
 pub mod resctrl;
 mod resize;

@@ -50,8 +50,8 @@ pub struct Desired<T: Target = CgroupTarget> {
 /// restored to its recorded original once all owners in `synced` cover the ledger entry's owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// One decision a cgroup file.
-    pub entries: BTreeMap<CgroupTarget, Desired>,
+    /// One decision a cgroup file, shared with the plans before and after it that say the same.
+    pub entries: BTreeMap<CgroupTarget, Arc<Desired>>,
     /// One decision a setting of the host.
     pub host_files: BTreeMap<HostFile, Desired<HostFile>>,
     /// One decision an attribute of a directory's tasks.
@@ -64,4 +64,38 @@ pub struct Plan {
     pub own_files: BTreeMap<OwnFile, Desired<OwnFile>>,
     /// Owners whose inputs have been seen at least once: only their ledger entries may be judged.
     pub synced: BTreeSet<Owner>,
+}
+
+impl Plan {
+    /// Cgroup files of which this plan and an `older` one say something else, or only one of them says anything.
+    pub fn changed_from(&self, older: &Self) -> Vec<CgroupTarget> {
+        let mut changed = Vec::new();
+        let mut before = older.entries.iter().peekable();
+        for (target, desired) in &self.entries {
+            while let Some((gone, _)) = before.next_if(|(known, _)| *known < target) {
+                changed.push(gone.clone());
+            }
+            let known = before.next_if(|(known, _)| *known == target);
+            let same = known.is_some_and(|(_, known)| {
+                Arc::ptr_eq(known, desired)
+                    || (known.decision == desired.decision && known.owner == desired.owner)
+            });
+            if !same {
+                changed.push(target.clone());
+            }
+        }
+        changed.extend(before.map(|(gone, _)| gone.clone()));
+        changed
+    }
+
+    /// Whether `other` says the same of all that is no cgroup file.
+    pub(super) fn is_but_for_entries(&self, other: &Self) -> bool {
+        let Self { entries: _, host_files, tasks, resctrl, network, own_files, synced } = self;
+        *host_files == other.host_files
+            && *tasks == other.tasks
+            && *resctrl == other.resctrl
+            && *network == other.network
+            && *own_files == other.own_files
+            && *synced == other.synced
+    }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::claim::{Claim, Owner, Reason, Wish};
 use super::native::NativePod;
 use super::plan::{Decision, Desired};
+use super::planner::Entries;
 use super::target::CgroupTarget;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
@@ -16,7 +17,7 @@ use crate::state::pods::PodEntry;
 use crate::units::CfsQuota;
 
 /// Fits the quotas of one pod's subtree, whose own decisions are in `entries` already.
-pub(super) fn fit_quota(pod: &PodEntry, semantics: Semantics, entries: &mut BTreeMap<CgroupTarget, Desired>) {
+pub(super) fn fit_quota(pod: &PodEntry, semantics: Semantics, entries: &mut Entries) {
     if !semantics.child_quota_bounded_by_parent {
         return;
     }
@@ -56,13 +57,7 @@ fn kept_for_pod_start(pod: &PodEntry, own: i64) -> Option<(CfsQuota, Reason)> {
 
 /// Lowers containers to their pod's quota. Beside a pod directory that is not held only held containers are
 /// looked at: the others are as the runtime made them, and it made them fit.
-fn cap_containers(
-    pod: &PodEntry,
-    limit: i64,
-    owner: Owner,
-    pod_is_held: bool,
-    entries: &mut BTreeMap<CgroupTarget, Desired>,
-) {
+fn cap_containers(pod: &PodEntry, limit: i64, owner: Owner, pod_is_held: bool, entries: &mut Entries) {
     for dir in pod.containers.iter().filter_map(|container| container.dir.as_ref()) {
         let target = CgroupTarget::new(dir, Resource::CfsQuota);
         let Some(desired) = entries.get_mut(&target) else { continue };

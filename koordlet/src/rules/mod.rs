@@ -15,6 +15,7 @@ mod go_float;
 pub mod gpu_env;
 pub mod group_identity;
 pub mod injection;
+mod kept;
 pub mod oom_score_adj;
 pub mod plugin;
 pub mod pod_resctrl;

@@ -22,6 +22,10 @@ pub trait Plugin: fmt::Debug + Send {
 
     /// Parses what is new among its inputs, hooks.md 5: a change is told; of an input that cannot be used the last good
     /// rule stays, and why is told once.
+    ///
+    /// Claims of a pod are kept until the pod, its sandbox, the Node, the policy, the topology or the kernel's features
+    /// change, or a plugin tells of a change. So what a plugin learns from pods and lets other pods' wishes depend on has
+    /// to be told.
     fn observe(&mut self, news: &News<'_>, notices: &mut Vec<RuleNotice>);
 
     /// Whether its inputs have all arrived, so that ledger entries of its owner may be judged.

@@ -11,6 +11,7 @@ use super::gpu_env::{GpuEnv, GpuFault};
 use super::group_identity::GroupIdentity;
 use super::group_identity::identities::IdentityError;
 use super::injection::Injection;
+use super::kept::KeptClaims;
 use super::oom_score_adj::OomScoreAdj;
 use super::plugin::{News, Plugin, PodNews};
 use super::pod_resctrl::PodResctrl;
@@ -23,7 +24,7 @@ use super::wishes::{RuleWish, Wishes};
 use crate::api::annotations::AnnotationError;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::place::kube_qos_of_path;
-use crate::claims::claim::{Claims, Owner};
+use crate::claims::claim::{Claims, Owner, PodClaims};
 use crate::state::pods::{ContainerEntry, PodEntry};
 use crate::state::sandbox::sandbox_dir;
 use crate::state::snapshot::Snapshot;
@@ -95,13 +96,14 @@ pub enum RuleError {
 pub struct Rules {
     plugins: Vec<Box<dyn Plugin>>,
     seen: Snapshot,
+    kept: KeptClaims,
 }
 
 impl Rules {
     /// The plugins whose gates are on, each in its initial state.
     pub fn new(settings: &RuleSettings) -> Self {
         let plugins = settings.plugins.iter().map(|kind| plugin(*kind, settings)).collect();
-        Self { plugins, seen: Snapshot::default() }
+        Self { plugins, seen: Snapshot::default(), kept: KeptClaims::default() }
     }
 
     /// Parses what is new in the snapshot, hooks.md 5. Inputs that have not arrived yet leave their rules as
@@ -112,6 +114,12 @@ impl Rules {
         let mut notices = Vec::new();
         for plugin in &mut self.plugins {
             plugin.observe(&news, &mut notices);
+        }
+        let News { snapshot: _, node, slo, topology, kernel, pods: _ } = news;
+        let told = |notice: &RuleNotice| matches!(notice, RuleNotice::Changed { .. });
+        let inputs = node.is_some() || slo.is_some() || topology.is_some() || kernel.is_some();
+        if inputs || notices.iter().any(told) {
+            self.kept.forget();
         }
         notices
     }
@@ -127,17 +135,37 @@ impl Rules {
         owners.into_iter()
     }
 
-    /// The claims of the node, of all pods, and of the directories beside them.
+    /// All claims, made anew: of the node, of all pods, and of the directories beside them.
     pub fn claims(&self, snapshot: &Snapshot) -> Claims {
+        let mut claims = self.claims_beside_pods(snapshot);
+        let mut wishes = Wishes::default();
+        for pod in snapshot.pods.pods.values() {
+            self.push_pod(pod, sandbox(pod, snapshot), &mut wishes, &mut claims);
+        }
+        claims
+    }
+
+    /// The claims of each pod. A pod is only asked about if it, its sandbox or what the plugins know is another one
+    /// than the last time.
+    pub fn claims_of_pods(&mut self, snapshot: &Snapshot) -> PodClaims {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain(&snapshot.pods);
+        let of = |(uid, pod): (&Arc<str>, &Arc<PodEntry>)| {
+            let sandbox = sandbox(pod, snapshot);
+            let make = |wishes: &mut Wishes, claims: &mut Claims| self.push_pod(pod, sandbox, wishes, claims);
+            (Arc::clone(uid), kept.of(pod, sandbox, make))
+        };
+        let claims = snapshot.pods.pods.iter().map(of).collect();
+        self.kept = kept;
+        claims
+    }
+
+    /// The claims of the node, and of the directories that are no known pod's.
+    pub fn claims_beside_pods(&self, snapshot: &Snapshot) -> Claims {
         let mut claims = Claims::default();
         let mut wishes = Wishes::default();
         for plugin in &self.plugins {
             plugin.claim_node(snapshot, &mut claims);
-        }
-        for pod in snapshot.pods.pods.values() {
-            // Without its sandbox a pod gets all the rest.
-            let sandbox = sandbox_dir(pod, &snapshot.tree).ok().flatten();
-            self.push_pod(pod, sandbox, &mut wishes, &mut claims);
         }
         for group in groups(snapshot) {
             for plugin in &self.plugins {
@@ -232,6 +260,11 @@ fn if_new<'a, T>(seen: Option<&Arc<T>>, now: Option<&'a Arc<T>>) -> Option<&'a T
     let now = now?;
     let same = seen.is_some_and(|seen| Arc::ptr_eq(seen, now));
     (!same).then_some(&**now)
+}
+
+/// The directory of a pod's sandbox. Without it a pod gets all the rest.
+fn sandbox<'a>(pod: &PodEntry, snapshot: &'a Snapshot) -> Option<&'a CgroupDir> {
+    sandbox_dir(pod, &snapshot.tree).ok().flatten()
 }
 
 /// All directories beside those of known pods.

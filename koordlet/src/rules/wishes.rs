@@ -113,6 +113,11 @@ impl Wishes {
         claims.resctrl.append(&mut self.resctrl);
     }
 
+    /// Forgets reasons that no claim shares any more.
+    pub(super) fn drop_unused_reasons(&mut self) {
+        self.reasons.retain(|_, reason| Arc::strong_count(reason) > 1);
+    }
+
     /// Takes the wishes for cgroup files; the reasons stay for the next target.
     pub fn drain(&mut self) -> impl Iterator<Item = RuleWish> + '_ {
         self.list.drain(..)

@@ -152,14 +152,7 @@ impl Engine {
         }
         let old = std::mem::replace(&mut self.plan, plan);
         let plan = Arc::clone(&self.plan);
-        let mut changed: Vec<CgroupTarget> =
-            old.entries.keys().filter(|target| !plan.entries.contains_key(target)).cloned().collect();
-        for (target, desired) in &plan.entries {
-            let before = old.entries.get(target);
-            if before.is_none_or(|b| b.decision != desired.decision || b.owner != desired.owner) {
-                changed.push(target.clone());
-            }
-        }
+        let mut changed = plan.changed_from(&old);
         if old.synced != plan.synced || old.entries.is_empty() {
             changed.extend(self.parts.ledger.iter().map(|entry| entry.target.clone()));
             changed

@@ -63,6 +63,7 @@ impl Engine {
             .range(first_target(above)..)
             .take_while(move |(CgroupTarget { dir, .. }, _)| dir.as_str().starts_with(above.as_str()))
             .filter(move |(CgroupTarget { dir, .. }, _)| dir != above && above.contains(dir))
+            .map(|(target, desired)| (target, &**desired))
     }
 
     /// The plan's targets in a directory and hierarchy.

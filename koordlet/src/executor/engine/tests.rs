@@ -73,7 +73,8 @@ impl PlanOf {
         };
         let claims = vec![Claim { target: target.clone(), wish, owner, reason: Arc::clone(&reason) }];
         let subtree = if path.contains("/p") { Subtree::Pod(pod_of(path).into()) } else { Subtree::Class };
-        self.0.entries.insert(target, Desired { decision, owner, reason, claims, subtree });
+        let desired = Desired { decision, owner, reason, claims, subtree };
+        self.0.entries.insert(target, Arc::new(desired));
         self
     }
 

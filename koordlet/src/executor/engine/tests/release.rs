@@ -148,7 +148,7 @@ fn restore_all_prefers_the_plans_baseline_and_reports_what_failed_or_is_gone() {
         plan = plan.hold(pod, Resource::CpuShares, shares(512));
     }
     let target = CgroupTarget::new(&dir("be/p1"), Resource::CpuShares);
-    let desired = plan.0.entries.get_mut(&target).unwrap();
+    let desired = Arc::make_mut(plan.0.entries.get_mut(&target).unwrap());
     let baseline = Claim { wish: Wish::Hold(shares(99)), owner: Owner::PodSpec, ..desired.claims[0].clone() };
     desired.claims.push(baseline);
     rig.apply(&plan, seconds(1));
