@@ -29,3 +29,4 @@ mod perf_counters;
 mod runc;
 mod running;
 mod suppress_cpuset;
+mod task_attributes;

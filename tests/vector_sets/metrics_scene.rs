@@ -12,10 +12,12 @@ use koordlet::api::node::Node;
 use koordlet::api::node_metric::{NodeMetricInfo, NodeMetricStatus, NumaUsageInfo, ResourceMap};
 use koordlet::api::node_slo::HostApplication;
 use koordlet::api::pod::Pod;
+use koordlet::api::qos::KubeQos;
 use koordlet::cgroup::naming::{CgroupDriver, Naming};
 use koordlet::cgroup::path::CgroupDir;
 use koordlet::cgroup::read::{Pressure, PressureLine};
 use koordlet::executor::ExecutorStats;
+use koordlet::host::clock::monotonic;
 use koordlet::kube::kind::Kind;
 use koordlet::kube::kubelet_stats::KubeletStats;
 use koordlet::kube::reason::Reason;
@@ -64,6 +66,7 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     let metrics = Metrics::new("n1", &readers, &facts, Gated { per_cpu: true, node_metric: true });
     let stats = Arc::new(ExecutorStats::default());
     stats.write_times.note(true, Duration::from_millis(1));
+    give_tasks(&stats);
     metrics.add_executor(&stats);
     metrics.suppressed("cpuset", Some(MilliCpu(1000)), MilliCpu(500));
     metrics.node_facts_read::<(), ()>(NodeFacts::Cpu, &Ok(()));
@@ -84,6 +87,17 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     let names = |families: &BTreeMap<String, Shown>| families.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&both), names(&all), "/metrics shows both pages");
     both
+}
+
+/// The pod's container has a cookie and an OOM score.
+fn give_tasks(stats: &ExecutorStats) {
+    let naming = Naming::new(CgroupDriver::Cgroupfs, "").unwrap();
+    let pod = naming.pod_dir(KubeQos::BestEffort, "u").unwrap();
+    let container = naming.container_dir(&pod, CONTAINER).unwrap();
+    let group = Arc::from("g");
+    stats.tasks.cookie(&container, Some((&group, 101)));
+    stats.tasks.score(&container, Some(500));
+    stats.tasks.cookies_set(&group, true, monotonic());
 }
 
 /// One answer of the kubelet, one event of the API server, one report.

@@ -116,7 +116,7 @@ impl HostFiles {
 
     fn hold(&mut self, file: &HostFile, text: &str, owner: Owner, why: String, books: &mut Books<'_>) {
         let look = books.now + LOOK;
-        let was = match read(&self.path(file)) {
+        let was = match self.present(file, text) {
             Ok(was) => was,
             Err(error) if is_gone(&error) => return self.stand(file, Standing::Missing, Some(look)),
             Err(error) => return self.refuse(file, text, answer(&error), books),
@@ -151,7 +151,7 @@ impl HostFiles {
     /// Gives an original or a baseline back and forgets the file.
     fn give(&mut self, file: &HostFile, text: &str, books: &mut Books<'_>) -> Result<(), String> {
         let owner = books.ledger.host_file(file).map(|entry| entry.owner);
-        let was = match read(&self.path(file)) {
+        let was = match self.present(file, text) {
             Ok(was) => was,
             Err(error) if is_gone(&error) => {
                 forget(file, books);
@@ -185,11 +185,17 @@ impl HostFiles {
         let options = options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
         let written = options.open(&path).and_then(|mut opened| opened.write_all(text.as_bytes()));
         written.map_err(|error| answer(&error))?;
-        match read(&path) {
+        match self.present(file, text) {
             Ok(now) if means_the_same(&now, text) => Ok(()),
             Ok(now) => Err(format!("the kernel keeps {now:?} instead")),
             Err(error) => Err(answer(&error)),
         }
+    }
+
+    /// What a file holds now, as far as `wished` is about it.
+    fn present(&self, file: &HostFile, wished: &str) -> io::Result<String> {
+        let text = read(&self.path(file))?;
+        Ok(if is_feature_list(file) { features(&text, wished) } else { text })
     }
 
     fn held(&mut self, file: &HostFile, look: Nanos) {
@@ -256,6 +262,8 @@ impl Keeper for HostFiles {
         if old.synced != plan.synced {
             changed.extend(books.ledger.host_files().map(|entry| entry.file.clone()));
         }
+        // The kernel has one of two mechanisms: the other one goes first.
+        changed.sort_by_key(|file| !switches_off(plan, file));
         for file in changed {
             // Another decision is another question.
             if let Some(track) = self.tracks.get_mut(&file) {
@@ -320,6 +328,25 @@ fn forget(file: &HostFile, books: &mut Books<'_>) {
 
 fn read(path: &std::path::Path) -> io::Result<String> {
     Ok(text_file::read(path)?.trim_end_matches('\n').to_owned())
+}
+
+/// Whether a file takes one word at a time and shows all words that it knows, each as it stands or with a `NO_`.
+fn is_feature_list(file: &HostFile) -> bool {
+    file.path().rsplit('/').next() == Some("sched_features")
+}
+
+/// How the features of `wished` stand in such a list.
+fn features(list: &str, wished: &str) -> String {
+    let name = |word: &str| word.strip_prefix("NO_").unwrap_or(word).to_owned();
+    let wished: Vec<String> = wished.split_whitespace().map(name).collect();
+    let found: Vec<&str> = list.split_whitespace().filter(|word| wished.contains(&name(word))).collect();
+    found.join(" ")
+}
+
+/// Whether the plan switches something off by a file.
+fn switches_off(plan: &Plan, file: &HostFile) -> bool {
+    let decision = plan.host_files.get(file).map(|desired| &desired.decision);
+    matches!(decision, Some(Decision::Hold(text)) if text == "0")
 }
 
 /// Whether two texts are the same setting: fields apart from the white space between them.

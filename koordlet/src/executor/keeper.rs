@@ -1,21 +1,56 @@
 //! What keeps the settings that are no cgroup files: one keeper for each kind of target. The worker hands each the
 //! plan, events and the time; a keeper starts no thread, and nothing that it does may wait for long.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::ExecutorConfig;
 use super::host_files::HostFiles;
 use super::ledger::Ledger;
 use super::observer::{WriteObserver, WriteRecord};
 use super::report::{Notice, NoticeKind, RestoreReport, TargetReport};
 use super::stats::ExecutorStats;
+use super::tasks::Tasks;
+use super::tasks::backend::HostTasks;
+use crate::cgroup::layout::Layout;
+use crate::cgroup::resource::Controller;
 use crate::claims::plan::Plan;
 use crate::ebpf::events::CgroupEvent;
 use crate::host::roots::Roots;
 use crate::units::Nanos;
 
-/// All keepers there are.
-pub(super) fn keepers(roots: Roots) -> Vec<Box<dyn Keeper>> {
-    vec![Box::new(HostFiles::new(roots))]
+/// What keepers work with.
+#[derive(Clone, Debug)]
+pub(super) struct KeeperParts {
+    /// Where which cgroup hierarchy is.
+    pub(super) layout: Arc<Layout>,
+    /// Roots of procfs and sysfs.
+    pub(super) roots: Roots,
+    /// Our view of the cgroup root and the host's, where they differ, for shown paths.
+    pub(super) host_root: Option<(PathBuf, PathBuf)>,
+}
+
+impl KeeperParts {
+    /// Those of `config`.
+    pub(super) fn of(config: &ExecutorConfig) -> Self {
+        let ExecutorConfig { layout, roots, host_root, .. } = config;
+        Self { layout: Arc::clone(layout), roots: roots.clone(), host_root: host_root.clone() }
+    }
+
+    /// Root of a controller's hierarchy as the host sees it.
+    fn shown_root(&self, controller: Controller) -> PathBuf {
+        let Some(root) = self.layout.hierarchy_root(controller) else { return PathBuf::from("/") };
+        let host = self.host_root.as_ref();
+        let host = host.and_then(|(ours, hosts)| Some(hosts.join(root.strip_prefix(ours).ok()?)));
+        host.unwrap_or_else(|| root.to_owned())
+    }
+}
+
+/// All keepers there are. Switches of the host come before what they switch on.
+pub(super) fn keepers(parts: KeeperParts) -> Vec<Box<dyn Keeper>> {
+    let tasks = HostTasks::new(&parts.layout, &parts.roots.proc);
+    let tasks = Tasks::new(Box::new(tasks), parts.shown_root(Controller::Cpu));
+    vec![Box::new(HostFiles::new(parts.roots)), Box::new(tasks)]
 }
 
 /// What all keepers share with the engine of cgroup files.

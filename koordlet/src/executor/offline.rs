@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::backend::cgroup_file::CgroupFiles;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
-use super::keeper::keepers;
+use super::keeper::{KeeperParts, keepers};
 use super::report::RestoreReport;
 use super::stats::ExecutorStats;
 use super::watch::NoWatch;
@@ -16,6 +16,7 @@ use super::{ExecutorConfig, ExecutorError, run_dir};
 /// to be asked instead.
 pub fn restore_offline(config: ExecutorConfig) -> Result<RestoreReport, ExecutorError> {
     let (_lock, ledger, damage) = run_dir::open(&config)?;
+    let mut keepers = keepers(KeeperParts::of(&config));
     let mut engine = Engine::new(EngineParts {
         files: Files::new(Arc::clone(&config.layout), config.host_root),
         backend: Arc::new(CgroupFiles::new(config.layout)),
@@ -27,7 +28,7 @@ pub fn restore_offline(config: ExecutorConfig) -> Result<RestoreReport, Executor
         stats: Arc::new(ExecutorStats::default()),
     });
     let mut report = engine.restore_all(now());
-    for keeper in &mut keepers(config.roots) {
+    for keeper in &mut keepers {
         keeper.restore(&mut engine.books(now()), &mut report);
     }
     if let Some(damage) = damage {

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::tasks::stats::TaskStats;
+
 /// Counters since start. All only grow.
 #[derive(Debug, Default)]
 pub struct ExecutorStats {
@@ -34,6 +36,8 @@ pub struct ExecutorStats {
     pub notices_dropped: AtomicU64,
     /// How long writes took.
     pub write_times: WriteTimes,
+    /// What tasks were given.
+    pub tasks: TaskStats,
 }
 
 /// Upper bounds in milliseconds of the reference's histogram of writes, collection.md 12: `0.01 * 4^i`.
@@ -97,6 +101,7 @@ impl ExecutorStats {
             ledger_damage,
             notices_dropped,
             write_times: _,
+            tasks: _,
         } = self;
         [
             ("written", written),
@@ -120,5 +125,10 @@ impl ExecutorStats {
 
 /// Adds one.
 pub(super) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+    count_many(counter, 1);
+}
+
+/// Adds several.
+pub(super) fn count_many(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
 }

@@ -16,7 +16,7 @@ use super::backend::timed::Timed;
 use super::diff::Files;
 use super::engine::{Engine, EngineParts, SlowWrites};
 use super::handle::{Ask, Executor, Inbox, NoticeSender, Stop, notices};
-use super::keeper::{Keeper, keepers};
+use super::keeper::{Keeper, KeeperParts, keepers};
 use super::lane::Lanes;
 use super::ledger::Damage;
 use super::ledger::lock::LockError;
@@ -43,6 +43,7 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     if let Some(damage) = damage {
         tell_damage(&damage, &config.run_dir, &stats, &sender);
     }
+    let keepers = keepers(KeeperParts::of(&config));
     let mut engine = Engine::new(EngineParts {
         files: Files::new(Arc::clone(&config.layout), config.host_root),
         backend: Arc::clone(&backend),
@@ -57,7 +58,6 @@ pub fn spawn(config: ExecutorConfig) -> Result<Executor, ExecutorError> {
     let lanes = Lanes::new(backend, Arc::clone(&inbox));
     let run_dir = RunDirGuard::new(config.run_dir, lock, now());
     let (alive, ended) = watch::channel(());
-    let keepers = keepers(config.roots);
     let worker = Worker { engine, keepers, inbox: Arc::clone(&inbox), lanes, sender, run_dir, _alive: alive };
     let thread = thread::Builder::new()
         .name("executor".to_owned())

@@ -19,6 +19,7 @@ mod pods;
 pub mod reports;
 mod sensors;
 mod table;
+mod tasks;
 mod updates;
 
 use std::fmt;
@@ -247,6 +248,7 @@ impl Metrics {
         pods::show(&mut page, &now.pods, &shown);
         if let Some(stats) = self.executor.get() {
             executor::show(&mut page, stats);
+            tasks::show(&mut page, &stats.tasks, &now.pods, at);
         }
         if let Some(sensors) = self.sensors.get() {
             sensors.show(&mut page);

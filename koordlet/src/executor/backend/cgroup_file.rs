@@ -109,7 +109,11 @@ impl Backend for CgroupFiles {
 }
 
 /// Opens `path` beneath `root` without following links; never creates and never truncates.
-fn open_beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlag) -> io::Result<OwnedFd> {
+pub(in crate::executor) fn open_beneath(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlag,
+) -> io::Result<OwnedFd> {
     let flags = flags | OFlag::O_CLOEXEC;
     let how = OpenHow::new().flags(flags).resolve(
         ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS,

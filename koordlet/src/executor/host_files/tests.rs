@@ -155,3 +155,66 @@ fn a_restore_without_a_plan_goes_by_the_ledger() {
     assert_eq!(report.restored, ["/proc/sys/kernel/x"]);
     assert_eq!((rig.text().as_str(), rig.ledger.len()), ("0\n", 0));
 }
+
+/// A kernel has group identity or core scheduling: the one that goes is switched off before the other one is on.
+#[test]
+fn what_is_switched_off_goes_first() {
+    let mut rig = Rig::new(None);
+    let order: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let mut plan = Plan::default();
+    for (name, text) in [("a_on", "1"), ("b_off", "0"), ("c_on", "1")] {
+        let file = HostFile::sysctl(&format!("kernel/{name}"));
+        let path = rig.folder.path().join("sys/kernel").join(name);
+        let mut made = OpenOptions::new().write(true).create(true).truncate(true).open(path).unwrap();
+        made.write_all(if text == "1" { b"0" } else { b"1" }).unwrap();
+        let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
+        let claim = Claim::hold(file.clone(), text.to_owned(), OWNER, reason);
+        plan.host_files.insert(file, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+    }
+    let hears: Arc<dyn crate::executor::observer::WriteObserver> = Arc::new(Hears(Arc::clone(&order)));
+    let plan = Arc::new(plan);
+    let Rig { keeper, ledger, stats, notices, .. } = &mut rig;
+    let mut books = Books {
+        ledger,
+        stats,
+        notices,
+        observer: Some(&hears),
+        boot: "b",
+        dry_run: false,
+        now: Nanos(0),
+    };
+    keeper.apply(&plan, &mut books);
+    assert_eq!(
+        *order.lock().unwrap(),
+        ["/proc/sys/kernel/b_off", "/proc/sys/kernel/a_on", "/proc/sys/kernel/c_on"]
+    );
+}
+
+/// Hears which files are written.
+#[derive(Debug)]
+struct Hears(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl crate::executor::observer::WriteObserver for Hears {
+    fn wrote(&self, record: WriteRecord) {
+        self.0.lock().unwrap().push(record.path);
+    }
+}
+
+#[test]
+fn a_feature_is_one_word_of_a_list() {
+    let file = HostFile::sys("kernel/debug/sched_features");
+    assert!(is_feature_list(&file) && !is_feature_list(&setting()));
+    let list = "GENTLE_FAIR_SLEEPERS NO_CORE_SCHED NO_HRTICK";
+    assert_eq!(features(list, "CORE_SCHED"), "NO_CORE_SCHED");
+    assert_eq!(features(list, "NO_CORE_SCHED"), "NO_CORE_SCHED");
+    assert_eq!(features(list, "UNKNOWN"), "");
+    // The kernel of this folder keeps the word that is written, and no list.
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("kernel/debug")).unwrap();
+    let path = folder.path().join("kernel/debug/sched_features");
+    let mut made = OpenOptions::new().write(true).create(true).truncate(true).open(&path).unwrap();
+    made.write_all(list.as_bytes()).unwrap();
+    let keeper = HostFiles::new(Roots { sys: folder.path().into(), ..Roots::host() });
+    assert_eq!(keeper.present(&file, "CORE_SCHED").unwrap(), "NO_CORE_SCHED");
+    keeper.write(&file, "NO_HRTICK").unwrap();
+}

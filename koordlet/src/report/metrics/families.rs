@@ -167,6 +167,16 @@ families! {
     ResourceUpdateDuration "resource_update_duration_milliseconds" Histogram Internal Reference "milliseconds"
         ["status" "type"]
         "Time of a write to the kernel";
+    ContainerCoreSchedCookie "container_core_sched_cookie" Gauge Internal Reference "1"
+        ["node" "container_id" "container_name" "core_sched_cookie" "core_sched_group" "pod_name" "pod_namespace"
+         "pod_uid"]
+        "1 for a container or sandbox (without a name) whose tasks share a core scheduling cookie (gate CoreSched)";
+    CoreSchedCookieManageStatus "core_sched_cookie_manage_status" Counter Internal Reference "looks"
+        ["node" "core_sched_group" "status"]
+        "Looks at a container that set cookies, or could not; of groups where that was in the last 5 minutes";
+    ContainerOomScoreAdj "container_oom_score_adj" Gauge Internal Reference "points"
+        ["node" "container_name" "pod_name" "pod_namespace" "pod_uid"]
+        "OOM score adjustment that tasks of a container were given (gate OOMScoreAdj)";
     KubeletRequestDuration "kubelet_request_duration_seconds" Histogram Internal Reference "seconds"
         ["code" "path" "verb"]
         "Time until the kubelet began to answer a request";

@@ -14,7 +14,9 @@ use crate::state::slo::{CpuSuppressPolicy, Slo, SuppressPolicy};
 use crate::state::snapshot::Snapshot;
 
 mod batch;
+mod core_sched;
 mod normalization;
+mod oom_score_adj;
 mod plans;
 mod properties;
 mod rule_set;

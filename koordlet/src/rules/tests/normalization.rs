@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use super::{all, claimed, rules_after, snapshot, values};
+use super::{claimed, rules_after, snapshot, values, with};
 use crate::api::keys;
 use crate::claims::claim::Claim;
 use crate::claims::testing::{annotated, entry, limits, pod};
-use crate::rules::Rules;
+use crate::rules::{PluginKind, Rules};
 
 #[expect(clippy::needless_pass_by_value, reason = "so that a literal is passed without a borrow")]
 fn one(resources: Json) -> Json {
@@ -35,7 +35,7 @@ fn rows_1_to_5_a_limit_is_divided_by_the_ratio() {
 #[test]
 fn rows_6_and_7_small_steps_and_bad_texts_leave_the_rule() {
     let limited = pod("u", "LS", one(limits("2")));
-    let mut rules = Rules::new(&all());
+    let mut rules = Rules::new(&with(&[PluginKind::BatchResource, PluginKind::CpuNormalization]));
     let mut quota_after = |ratio: &str| {
         let snapshot = snapshot(Some(ratio), vec![limited.clone()]);
         let notices = rules.observe(&snapshot);

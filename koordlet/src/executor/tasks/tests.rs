@@ -1,0 +1,220 @@
+//! The keeper on a kernel with core scheduling that keeps what it is told.
+
+use std::collections::BTreeMap;
+
+use super::fake::FakeTasks;
+use super::*;
+use crate::claims::claim::{Claim, Owner, Reason};
+use crate::claims::plan::{Desired, Subtree};
+use crate::executor::report::{Notice, TargetState};
+use crate::executor::stats::ExecutorStats;
+
+mod cookies;
+mod scores;
+
+struct Rig {
+    tasks: FakeTasks,
+    keeper: Tasks,
+    ledger: Ledger,
+    stats: ExecutorStats,
+    notices: Vec<Notice>,
+    now: Nanos,
+    dry_run: bool,
+}
+
+fn dir(path: &str) -> CgroupDir {
+    CgroupDir::new(path).unwrap()
+}
+
+fn cookie_of(group: &str) -> TaskValue {
+    TaskValue::CookieOf(group.into())
+}
+
+/// A plan that holds these directories' tasks at these values.
+fn plan(wishes: &[(&str, TaskValue)]) -> Plan {
+    let mut plan = Plan::default();
+    for (path, value) in wishes {
+        let (attribute, owner) = match value {
+            TaskValue::OomScoreAdj(_) => (TaskAttribute::OomScoreAdj, Owner::OomScoreAdj),
+            TaskValue::CookieOf(_) | TaskValue::NoCookie => {
+                (TaskAttribute::CoreSchedCookie, Owner::CoreSched)
+            }
+        };
+        let target = TaskTarget { dir: dir(path), attribute };
+        let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
+        let claim = Claim::hold(target.clone(), value.clone(), owner, reason);
+        plan.tasks.insert(target, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+    }
+    plan
+}
+
+impl Rig {
+    fn new() -> Self {
+        let tasks = FakeTasks::new();
+        let keeper = Self::keeper(&tasks);
+        let (ledger, stats) = (Ledger::in_memory(), ExecutorStats::default());
+        Self { tasks, keeper, ledger, stats, notices: Vec::new(), now: Nanos(1_000_000_000), dry_run: false }
+    }
+
+    fn keeper(tasks: &FakeTasks) -> Tasks {
+        Tasks::new(Box::new(tasks.clone()), "/cgroup/cpu".into())
+    }
+
+    /// Another agent on the same kernel.
+    fn restart(&mut self) {
+        self.keeper = Self::keeper(&self.tasks);
+    }
+
+    fn with<T>(&mut self, f: impl FnOnce(&mut Tasks, &mut Books<'_>) -> T) -> T {
+        let mut books = Books {
+            ledger: &mut self.ledger,
+            stats: &self.stats,
+            notices: &mut self.notices,
+            observer: None,
+            boot: "b",
+            dry_run: self.dry_run,
+            now: self.now,
+        };
+        f(&mut self.keeper, &mut books)
+    }
+
+    fn apply(&mut self, wishes: &[(&str, TaskValue)]) {
+        let plan = Arc::new(plan(wishes));
+        self.with(|keeper, books| keeper.apply(&plan, books));
+    }
+
+    /// Lets time pass, with a turn whenever one is due.
+    fn pass(&mut self, seconds: u64) {
+        let end = self.now + Nanos(seconds * 1_000_000_000);
+        while let Some(due) = self.keeper.next_deadline().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.with(|keeper, books| keeper.tick(books));
+        }
+        self.now = end;
+    }
+
+    fn event(&mut self, event: &CgroupEvent) {
+        self.with(|keeper, books| keeper.cgroup_event(event, books));
+    }
+
+    fn born(&mut self, path: &str) {
+        let event = CgroupEvent::Born { controllers: vec![Controller::Cpu], id: 1, dir: dir(path) };
+        self.event(&event);
+    }
+
+    fn report(&self, path: &str) -> (TargetState, Option<String>, Option<String>) {
+        let reports = self.keeper.explain(&self.ledger);
+        let found = reports.into_iter().find(|report| report.path == format!("/cgroup/cpu/{path}")).unwrap();
+        (found.state, found.value, found.detail)
+    }
+
+    fn calls(&self) -> u64 {
+        self.tasks.state().calls
+    }
+}
+
+#[test]
+fn without_claims_nothing_is_looked_at() {
+    let mut rig = Rig::new();
+    for pid in 0..100 {
+        rig.tasks.start(&format!("pod/c{pid}"), pid + 1);
+    }
+    rig.apply(&[]);
+    rig.born("pod/c1");
+    rig.event(&CgroupEvent::Lost { count: 5 });
+    rig.pass(3600);
+    assert_eq!((rig.calls(), rig.keeper.next_deadline()), (0, None));
+}
+
+#[test]
+fn an_unchanged_plan_looks_at_nothing() {
+    let mut rig = Rig::new();
+    rig.tasks.start("pod/a", 7);
+    let wishes = [("pod/a", cookie_of("g")), ("pod/a", TaskValue::OomScoreAdj(5))];
+    rig.apply(&wishes);
+    let calls = rig.calls();
+    rig.apply(&wishes);
+    assert_eq!(rig.calls(), calls);
+}
+
+#[test]
+fn a_directory_is_looked_at_twice_a_minute() {
+    let mut rig = Rig::new();
+    rig.tasks.start("pod/a", 7);
+    rig.apply(&[("pod/a", TaskValue::OomScoreAdj(5))]);
+    rig.pass(10);
+    let calls = rig.calls();
+    rig.pass(60);
+    assert_eq!(rig.calls() - calls, 4, "its processes and the value of one, each time");
+}
+
+#[test]
+fn what_is_born_is_looked_at_until_its_processes_are_there() {
+    let mut rig = Rig::new();
+    rig.apply(&[("pod/a", TaskValue::OomScoreAdj(5))]);
+    assert_eq!(rig.report("pod/a/oom_score_adj").0, TargetState::Pending);
+    rig.tasks.state().dirs.insert("pod/a".into());
+    rig.born("pod/a");
+    rig.now = rig.now + Nanos(30_000_000);
+    rig.with(|keeper, books| keeper.tick(books));
+    assert_eq!(
+        rig.report("pod/a/oom_score_adj"),
+        (TargetState::Pending, Some("5".into()), Some("0 tasks".into()))
+    );
+    rig.tasks.start("pod/a", 7);
+    rig.pass(1);
+    assert_eq!(rig.tasks.score_of(7), 5);
+    assert_eq!(
+        rig.report("pod/a/oom_score_adj"),
+        (TargetState::Held, Some("5".into()), Some("1 task".into()))
+    );
+}
+
+#[test]
+fn a_directory_that_goes_is_forgotten_without_a_word() {
+    let mut rig = Rig::new();
+    rig.tasks.start("pod/a", 7);
+    rig.apply(&[("pod/a", cookie_of("g")), ("pod/a", TaskValue::OomScoreAdj(5))]);
+    assert_eq!(rig.stats.tasks.figures().len(), 1);
+    rig.tasks.end(7);
+    rig.tasks.state().dirs.clear();
+    rig.event(&CgroupEvent::Died { controllers: vec![Controller::Cpu], id: 1, dir: dir("pod/a") });
+    rig.pass(1);
+    assert_eq!(rig.report("pod/a/oom_score_adj").0, TargetState::Pending);
+    assert!(rig.stats.tasks.figures().is_empty());
+    rig.apply(&[]);
+    assert!(rig.notices.is_empty());
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_counts_the_tasks() {
+    let mut rig = Rig::new();
+    rig.dry_run = true;
+    rig.tasks.start("pod/a", 7);
+    rig.tasks.fork(7, 8);
+    rig.apply(&[("pod/a", cookie_of("g")), ("pod/a", TaskValue::OomScoreAdj(5))]);
+    rig.pass(100);
+    assert_eq!((rig.tasks.cookie_of(7), rig.tasks.score_of(7)), (0, 0));
+    let (state, value, detail) = rig.report("pod/a/core_sched_cookie");
+    assert_eq!(state, TargetState::DryRun);
+    assert_eq!(value.as_deref(), Some("cookie of group \"g\""));
+    assert_eq!(detail.as_deref(), Some("group \"g\", 2 tasks"));
+    rig.apply(&[]);
+    assert_eq!(rig.stats.figures().iter().find(|(name, _)| *name == "written"), Some(&("written", 0)));
+}
+
+#[test]
+fn a_turn_has_a_bound() {
+    let mut rig = Rig::new();
+    let paths: Vec<String> = (1..=200).map(|pid| format!("pod/c{pid}")).collect();
+    for (pid, path) in (1..).zip(&paths) {
+        rig.tasks.start(path, pid);
+    }
+    let wishes: Vec<_> = paths.iter().map(|path| (path.as_str(), TaskValue::OomScoreAdj(5))).collect();
+    rig.apply(&wishes);
+    rig.now = rig.now + Nanos(100_000_000_000);
+    let calls = rig.calls();
+    rig.with(|keeper, books| keeper.tick(books));
+    assert_eq!(rig.calls() - calls, 2 * TURN as u64);
+    assert!(rig.keeper.next_deadline().unwrap() <= rig.now, "the others are due at once");
+}
