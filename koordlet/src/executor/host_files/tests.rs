@@ -174,15 +174,8 @@ fn what_is_switched_off_goes_first() {
     let hears: Arc<dyn crate::executor::observer::WriteObserver> = Arc::new(Hears(Arc::clone(&order)));
     let plan = Arc::new(plan);
     let Rig { keeper, ledger, stats, notices, .. } = &mut rig;
-    let mut books = Books {
-        ledger,
-        stats,
-        notices,
-        observer: Some(&hears),
-        boot: "b",
-        dry_run: false,
-        now: Nanos(0),
-    };
+    let mut books =
+        Books { ledger, stats, notices, observer: Some(&hears), boot: "b", dry_run: false, now: Nanos(0) };
     keeper.apply(&plan, &mut books);
     assert_eq!(
         *order.lock().unwrap(),
