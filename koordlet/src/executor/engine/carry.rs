@@ -224,7 +224,7 @@ impl Engine {
                 self.put_off(&todo.target, "", why, now);
             }
             Outcome::Refused { wished, answer } => {
-                if self.search_again(todo) {
+                if self.search_again(todo) || self.try_cut(todo) {
                     self.make_due(&todo.target, now);
                 } else {
                     self.refuse(&todo.target, &wished, answer, now);

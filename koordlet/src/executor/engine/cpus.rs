@@ -1,5 +1,5 @@
-//! CPU lists that reach beyond their parent's. Where the kernel refuses those, a wish is cut to what the parent has:
-//! the kubelet's directories above a container are as their owners made them, and nobody's isolation is undone.
+//! CPU lists that reach beyond their parent's. A kernel that refuses one gets what its parent has of it: the kubelet's
+//! directories above a container are as their owners made them, and nobody's isolation is undone.
 
 use super::Engine;
 use super::collect::{Kind, Todo};
@@ -11,9 +11,23 @@ use crate::claims::target::CgroupTarget;
 use crate::cpuset::CpuSet;
 use crate::units::Nanos;
 
+/// What a parent leaves of a wish.
+struct Cut {
+    wish: CpuSet,
+    parents: CpuSet,
+    left: CpuSet,
+}
+
 impl Engine {
-    /// Cuts a held list to the parent's; nothing is left to do if the file holds that already. A list that would be
-    /// empty stays as it is, for the kernel to refuse.
+    /// Whether a list that was just refused is to be tried again at once, cut to its parent's.
+    pub(super) fn try_cut(&mut self, todo: &Todo) -> bool {
+        if self.cut_of(todo, &[]).is_none() {
+            return false;
+        }
+        !std::mem::replace(&mut self.track(&todo.target).cut, true)
+    }
+
+    /// Cuts a list that was refused before to its parent's; nothing is left to do if the file holds that already.
     pub(super) fn cut_cpus(
         &mut self,
         mut todo: Todo,
@@ -21,22 +35,15 @@ impl Engine {
         others: &[Todo],
         now: Nanos,
     ) -> Option<Todo> {
-        let (Value::Cpus(wish), Kind::Hold { .. }) = (&todo.change.want, &todo.kind) else {
+        if !self.is_cut(&todo.target) {
+            return Some(todo);
+        }
+        let Some(Cut { wish, parents, left }) = self.cut_of(&todo, others) else {
+            self.track(&todo.target).cut = false;
             return Some(todo);
         };
-        if todo.change.resource != Resource::Cpus
-            || !self.parts.files.layout().semantics().child_cpuset_bounded_by_parent
-        {
-            return Some(todo);
-        }
-        let parents = todo.target.dir.parent().and_then(|parent| self.cpus_to_be(&parent, others));
-        let Some(parents) = parents.filter(|parents| !wish.is_subset(parents)) else { return Some(todo) };
-        let cut = wish.intersection(&parents);
-        if cut.is_empty() {
-            return Some(todo);
-        }
-        let note = format!("{wish} cut to {cut}: its parent has {parents}");
-        let value = Value::Cpus(cut);
+        let note = format!("{wish} cut to {left}: its parent has {parents}");
+        let value = Value::Cpus(left);
         let track = self.track(&todo.target);
         (track.aim, track.note) = (Some(value.clone()), Some(note));
         if self.parts.files.holds(Resource::Cpus, &value, &todo.text, None) {
@@ -45,6 +52,18 @@ impl Engine {
         }
         todo.change.want = value;
         Some(todo)
+    }
+
+    /// What a parent leaves of a wish; `None` if it leaves all or nothing, or if that makes no difference here.
+    fn cut_of(&self, todo: &Todo, others: &[Todo]) -> Option<Cut> {
+        let (Value::Cpus(wish), Kind::Hold { .. }) = (&todo.change.want, &todo.kind) else { return None };
+        let is_bounded = self.parts.files.layout().semantics().child_cpuset_bounded_by_parent;
+        if todo.change.resource != Resource::Cpus || !is_bounded {
+            return None;
+        }
+        let parents = self.cpus_to_be(&todo.target.dir.parent()?, others)?;
+        let left = wish.intersection(&parents);
+        (left != *wish && !left.is_empty()).then(|| Cut { wish: wish.clone(), parents, left })
     }
 
     /// The list that a directory has once all is done; `None` if that cannot be told.
@@ -65,8 +84,7 @@ impl Engine {
 
     /// Whether less than the wish is held because of the parent's list, which may have grown.
     pub(super) fn is_cut(&self, target: &CgroupTarget) -> bool {
-        let has_note = || self.tracks.get(target).is_some_and(|track| track.note.is_some());
-        target.resource == Resource::Cpus && has_note()
+        self.tracks.get(target).is_some_and(|track| track.cut)
     }
 
     /// Lists beneath a directory that were cut, perhaps because of its own.

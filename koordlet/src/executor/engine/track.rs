@@ -33,6 +33,8 @@ pub(super) struct Track {
     pub(super) standing: Standing,
     /// The value aimed at when it was last examined: the plan's, or what other settings leave of it.
     pub(super) aim: Option<Value>,
+    /// The wish was refused, since its parent lacks a part of it: that part is left out.
+    pub(super) cut: bool,
     /// What other settings leave of the wish, in words.
     pub(super) note: Option<String>,
     /// When the directory was made, if that was seen.

@@ -9,6 +9,8 @@ fn a_list_is_cut_to_its_parents_and_grows_with_it() {
     rig.kernel.set("pods/p1", |group| group.cpus = "0-3".parse().unwrap());
     let plan = PlanOf::synced().hold("pods/p1", Resource::Cpus, cpus("2-5"));
     assert_eq!(rig.apply(&plan, seconds(1)), ["pods/p1 cpuset.cpus 2-3"]);
+    assert_eq!(rig.kernel.take_refusals(), ["pods/p1 cpuset.cpus 2-5: EACCES"], "asked once");
+    assert!(rig.engine.take_notices().is_empty());
     assert_eq!(rig.apply(&plan, seconds(2)), Vec::<String>::new());
     let (state, detail) = rig.state("pods/p1", Resource::Cpus);
     assert_eq!(state, TargetState::Held);
@@ -24,17 +26,6 @@ fn a_list_is_cut_to_its_parents_and_grows_with_it() {
     rig.no_refusal();
     rig.apply(&PlanOf::synced(), seconds(300));
     assert_eq!(rig.kernel.group("pods/p1").cpus, "0-3".parse().unwrap(), "what was there at first");
-}
-
-#[test]
-fn a_list_follows_a_parent_that_is_held_too() {
-    let mut rig = Rig::new(&["be", "be/p1"]);
-    let plan = |parents: &str| {
-        PlanOf::synced().hold("be", Resource::Cpus, cpus(parents)).hold("be/p1", Resource::Cpus, cpus("1-4"))
-    };
-    assert_eq!(rig.apply(&plan("0-1"), seconds(1)), ["be/p1 cpuset.cpus 1", "be cpuset.cpus 0-1"]);
-    assert_eq!(rig.apply(&plan("0-2"), seconds(2)), ["be cpuset.cpus 0-2", "be/p1 cpuset.cpus 1-2"]);
-    rig.no_refusal();
 }
 
 #[test]
