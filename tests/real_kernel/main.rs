@@ -9,6 +9,7 @@ mod births;
 mod cgroup_values;
 mod churn;
 mod collect;
+mod cpuset_allocator;
 mod crash;
 mod doctor;
 mod ebpf_events;
