@@ -196,6 +196,7 @@ fn resolve_roots(flags: &Flags, mode: Mode) -> Roots {
         var_run: root(&flags.var_run_root_dir, defaults.var_run),
         run: root(&flags.run_root_dir, defaults.run),
         var_lib_kubelet: root(&flags.var_lib_kubelet_dir, defaults.var_lib_kubelet),
+        terway_qos: defaults.terway_qos,
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use super::ExecutorConfig;
 use super::host_files::HostFiles;
 use super::ledger::Ledger;
+use super::network::Network;
 use super::observer::{WriteObserver, WriteRecord};
+use super::own_files::OwnFiles;
 use super::report::{Notice, NoticeKind, RestoreReport, TargetReport};
 use super::stats::ExecutorStats;
 use super::tasks::Tasks;
@@ -50,7 +52,9 @@ impl KeeperParts {
 pub(super) fn keepers(parts: KeeperParts) -> Vec<Box<dyn Keeper>> {
     let tasks = HostTasks::new(&parts.layout, &parts.roots.proc);
     let tasks = Tasks::new(Box::new(tasks), parts.shown_root(Controller::Cpu));
-    vec![Box::new(HostFiles::new(parts.roots)), Box::new(tasks)]
+    let own_files = OwnFiles::new(parts.roots.terway_qos.clone());
+    let network = Box::<Network>::default();
+    vec![Box::new(HostFiles::new(parts.roots)), Box::new(tasks), network, Box::new(own_files)]
 }
 
 /// What all keepers share with the engine of cgroup files.

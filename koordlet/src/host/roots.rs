@@ -19,6 +19,8 @@ pub struct Roots {
     pub run: PathBuf,
     /// `--var-lib-kubelet-dir`
     pub var_lib_kubelet: PathBuf,
+    /// Where Terway's daemon looks for network QoS (hooks.md 11.4); no flag.
+    pub terway_qos: PathBuf,
 }
 
 impl Roots {
@@ -32,6 +34,7 @@ impl Roots {
             var_run: "/var/run".into(),
             run: "/run".into(),
             var_lib_kubelet: "/var/lib/kubelet".into(),
+            terway_qos: "/var/lib/terway/qos".into(),
         }
     }
 
@@ -43,6 +46,7 @@ impl Roots {
             sys_fs: "/host-sys-fs".into(),
             var_run: "/host-var-run".into(),
             run: "/host-run".into(),
+            terway_qos: "/host-var-lib/terway/qos".into(),
             ..Self::host()
         }
     }
