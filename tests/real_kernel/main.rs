@@ -24,6 +24,7 @@ mod group_use;
 mod inspect_node;
 mod kit_works;
 mod metrics_page;
+mod network_qos;
 mod node_usage;
 mod optional_collectors;
 mod perf_counters;

@@ -25,6 +25,7 @@ mod hookreconcile;
 mod inject;
 mod metrics_export;
 mod metrics_scene;
+mod netqos;
 mod nodemetric;
 mod nodeslo;
 mod nrt;
@@ -57,6 +58,7 @@ const COVERED: [&str; 27] = [
     "executor",
     "hookreconcile",
     "inject",
+    "netqos",
     "nodemetric",
     "nodeslo",
     "nrt",
@@ -80,7 +82,6 @@ const NOT_COVERED: [(&str, &str); 10] = [
     ("hookserver", "no hook server yet"),
     ("memoryevict", "no memory eviction strategy yet"),
     ("memoryqos", "no memory QoS strategy yet"),
-    ("netqos", "no network QoS rule yet"),
     ("nri", "no NRI plugin yet"),
     ("proxymerge", "no runtime proxy yet"),
     ("sysconfig", "no system config strategy yet"),

@@ -17,9 +17,9 @@ use crate::follow::follow;
 use crate::workspace::Workspace;
 use crate::{build_ebpf, debian, tidy};
 
-/// What the tests of the real kernel start: a container runtime, a static shell for its container, and a library that
-/// reads the metrics.
-const PACKAGES: [&str; 3] = ["runc", "busybox-static", "python3-prometheus-client"];
+/// What the tests of the real kernel start: a container runtime, a static shell for its container, a library that reads
+/// the metrics, and the programs that show the network's classes and rules.
+const PACKAGES: [&str; 5] = ["runc", "busybox-static", "python3-prometheus-client", "iproute2", "nftables"];
 /// The package of promtool, which judges the metrics. It is unpacked and not installed: it would start a server.
 const PROMETHEUS: &str = "prometheus";
 /// Test programs that share the kernel.

@@ -32,5 +32,7 @@ fn gate(kind: PluginKind) -> Gate {
         PluginKind::PodResctrl => Gate::Resctrl,
         PluginKind::GpuEnv => Gate::GpuEnvInject,
         PluginKind::RdmaDevice => Gate::RdmaDeviceInject,
+        PluginKind::TerwayQos => Gate::TerwayQos,
+        PluginKind::TcNetworkQos => Gate::TcNetworkQos,
     }
 }

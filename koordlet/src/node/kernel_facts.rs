@@ -16,6 +16,7 @@ use crate::sys::core_sched_cookie;
 pub fn read(roots: &Roots, layout: &Layout, kubepods: &CgroupDir) -> KernelFacts {
     KernelFacts {
         bvt: has_file(layout, kubepods, Resource::BvtWarpNs),
+        net_cls: has_file(layout, kubepods, Resource::NetClsClassid),
         group_identity: switch(roots, "kernel/sched_group_identity_enabled"),
         sched_core: switch(roots, "kernel/sched_core"),
         files: concerned().filter(|resource| has_file(layout, kubepods, *resource)).collect(),

@@ -6,6 +6,7 @@
 //! pod alone, so that the hook server gets, for a container that has no directory yet, the very values that
 //! the reconciler claims for it afterwards.
 
+pub mod bandwidth;
 pub mod batch_resource;
 mod batch_spec;
 pub mod core_sched;
@@ -24,6 +25,8 @@ pub mod rdma_device;
 pub mod rule_pod;
 pub mod rule_set;
 pub mod settings;
+pub mod tc_network_qos;
+pub mod terway_qos;
 #[cfg(test)]
 mod tests;
 pub mod wishes;

@@ -20,6 +20,9 @@ use super::ratio::RatioError;
 use super::rdma_device::RdmaDevice;
 use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
 use super::settings::{PluginKind, RuleSettings};
+use super::tc_network_qos::TcNetworkQos;
+use super::terway_qos::TerwayQos;
+use super::terway_qos::files::AboveTotal;
 use super::wishes::{RuleWish, Wishes};
 use crate::api::annotations::AnnotationError;
 use crate::cgroup::path::CgroupDir;
@@ -31,7 +34,7 @@ use crate::state::snapshot::Snapshot;
 use crate::state::tree::DirKind;
 
 /// Owners whose claims rules make.
-const OWNERS: [Owner; 7] = [
+const OWNERS: [Owner; 9] = [
     Owner::BatchResource,
     Owner::CpuNormalization,
     Owner::CpuSetAllocator,
@@ -39,6 +42,8 @@ const OWNERS: [Owner; 7] = [
     Owner::GroupIdentity,
     Owner::OomScoreAdj,
     Owner::PodResctrl,
+    Owner::TerwayQos,
+    Owner::TcNetworkQos,
 ];
 
 /// What became of the inputs of a rule; to be told once.
@@ -77,6 +82,9 @@ pub enum RuleError {
     /// The node's normalization ratio.
     #[error(transparent)]
     Ratio(#[from] RatioError),
+    /// A bandwidth of the policy, for Terway.
+    #[error(transparent)]
+    AboveTotal(#[from] AboveTotal),
     /// An annotation of a pod.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),
@@ -235,6 +243,8 @@ fn plugin(kind: PluginKind, settings: &RuleSettings) -> Box<dyn Plugin> {
         }
         PluginKind::CoreSched => Box::<CoreSched>::default(),
         PluginKind::GroupIdentity => Box::new(GroupIdentity::new(settings.mainline_equivalents)),
+        PluginKind::TerwayQos => Box::<TerwayQos>::default(),
+        PluginKind::TcNetworkQos => Box::<TcNetworkQos>::default(),
         PluginKind::OomScoreAdj => Box::<OomScoreAdj>::default(),
         PluginKind::PodResctrl => Box::<PodResctrl>::default(),
         PluginKind::GpuEnv => Box::new(GpuEnv::new(settings.hami.clone())),

@@ -21,10 +21,14 @@ pub enum PluginKind {
     OomScoreAdj,
     /// `Resctrl`
     PodResctrl,
+    /// `TerwayQoS`
+    TerwayQos,
     /// `gpu env inject`
     GpuEnv,
     /// `rdma device inject`
     RdmaDevice,
+    /// `tcPlugin`
+    TcNetworkQos,
 }
 
 impl PluginKind {
@@ -37,8 +41,10 @@ impl PluginKind {
         Self::GroupIdentity,
         Self::OomScoreAdj,
         Self::PodResctrl,
+        Self::TerwayQos,
         Self::GpuEnv,
         Self::RdmaDevice,
+        Self::TcNetworkQos,
     ];
 }
 

@@ -18,6 +18,8 @@ pub struct KernelFacts {
     /// Of the settings that only vendors' kernels have, and of those that may stand in for them
     /// (`cgroup::mainline`), the ones that the kubepods directory has. Empty while there is no such directory.
     pub files: BTreeSet<Resource>,
+    /// Whether cgroups have `net_cls.classid` (the kubepods directory has).
+    pub net_cls: bool,
     /// Caches and memory bandwidth.
     pub resctrl: ResctrlFacts,
     /// Whether the kernel has core scheduling, and how it is switched on.

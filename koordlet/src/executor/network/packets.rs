@@ -265,8 +265,19 @@ fn set_message(name: &str, id: u32) -> Message {
         if name == OWN_CLASSES {
             body.network_number(6, CLASS).network_number(7, 4);
         }
+        body.put(13, &byte_orders());
         body.network_number(10, id);
     })
+}
+
+/// What `nft` keeps beside a set so that it shows keys in the order of the network and values in the machine's.
+fn byte_orders() -> Vec<u8> {
+    const OF_KEYS: u8 = 0;
+    const OF_VALUES: u8 = 1;
+    const MACHINE: u32 = 1;
+    const NETWORK: u32 = 2;
+    let field = |what, order: u32| [what, 4].into_iter().chain(order.to_ne_bytes());
+    field(OF_KEYS, NETWORK).chain(field(OF_VALUES, MACHINE)).collect()
 }
 
 /// `type filter hook postrouting priority mangle; policy accept`

@@ -89,17 +89,21 @@ impl HtbClass {
     /// A class with a share.
     pub(super) fn with(class: ClassId, share: ClassShare) -> Self {
         let parent = if class == ClassId::ROOT { AT_ROOT } else { parent(class).raw() };
-        Self { parent, options: HtbOptions::of(share) }
+        Self { parent, options: HtbOptions::of(class, share) }
     }
 }
 
 impl HtbOptions {
-    fn of(share: ClassShare) -> Self {
+    fn of(class: ClassId, share: ClassShare) -> Self {
         let rate = share.rate.bytes_per_second().max(1);
         let ceil = share.ceil.bytes_per_second().max(rate);
         /// Between one packet and what the kernel warns of, bytes.
         const QUANTUM: (u64, u64) = (1514, 60_000);
-        let quantum = (rate / u64::from(HTB_RATE_TO_QUANTUM)).clamp(QUANTUM.0, QUANTUM.1);
+        let quantum = match class {
+            // Once it has classes in it the kernel takes no other, and uses none.
+            ClassId::ROOT => QUANTUM.1,
+            _ => (rate / u64::from(HTB_RATE_TO_QUANTUM)).clamp(QUANTUM.0, QUANTUM.1),
+        };
         Self {
             rate,
             ceil,
@@ -241,7 +245,7 @@ pub(super) fn put_class(
     share: ClassShare,
 ) -> Result<(), NetlinkError> {
     let mut body = header(device, class.raw(), parent(class).raw(), 0);
-    body.text(TCA_KIND, "htb").nested(TCA_OPTIONS, |options| HtbOptions::of(share).put(options));
+    body.text(TCA_KIND, "htb").nested(TCA_OPTIONS, |options| HtbOptions::of(class, share).put(options));
     netlink.request(&message(RTM_NEWTCLASS, flags::CREATE, &body))
 }
 
@@ -277,7 +281,7 @@ mod tests {
     fn options_read_back_also_beyond_32_bits() {
         for (rate, ceil) in [(1, 8), (8_000, 1_000_000_000), (100_000_000_000, 400_000_000_000)] {
             let share = ClassShare { rate: BitRate(rate), ceil: BitRate(ceil), priority: 3 };
-            let options = HtbOptions::of(share);
+            let options = HtbOptions::of(ClassId::LS, share);
             let mut made = Attributes::default();
             options.put(&mut made);
             assert_eq!(HtbOptions::read(Read(made.bytes())), Some(options), "{share:?}");

@@ -15,6 +15,7 @@ use crate::state::snapshot::Snapshot;
 
 mod batch;
 mod core_sched;
+mod network;
 mod normalization;
 mod oom_score_adj;
 mod plans;
