@@ -37,7 +37,8 @@ fn total(slo: &Slo) -> BitRate {
 fn terway_node_file(row: &Row) -> Verdict {
     let text = policy(row).and_then(|slo| {
         let classes = &slo.qos.network.classes;
-        files::node_file(total(&slo), &classes.ls, &classes.be).map_err(|error| error.to_string())
+        files::node_file(slo.system.total_network_bandwidth, &classes.ls, &classes.be)
+            .map_err(|error| error.to_string())
     });
     row.compare(text.map(|text| json!({ "text": text })))
 }

@@ -22,7 +22,7 @@ use super::rule_pod::{RuleGroup, RulePod, RuleTarget};
 use super::settings::{PluginKind, RuleSettings};
 use super::tc_network_qos::TcNetworkQos;
 use super::terway_qos::TerwayQos;
-use super::terway_qos::files::AboveTotal;
+use super::terway_qos::files::BandwidthError;
 use super::wishes::{RuleWish, Wishes};
 use crate::api::annotations::AnnotationError;
 use crate::cgroup::path::CgroupDir;
@@ -84,7 +84,7 @@ pub enum RuleError {
     Ratio(#[from] RatioError),
     /// A bandwidth of the policy, for Terway.
     #[error(transparent)]
-    AboveTotal(#[from] AboveTotal),
+    Bandwidth(#[from] BandwidthError),
     /// An annotation of a pod.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),

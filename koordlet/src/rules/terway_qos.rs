@@ -6,7 +6,6 @@ pub mod files;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::bandwidth;
 use super::plugin::{News, Plugin};
 use super::rule_pod::RulePod;
 use super::rule_set::RuleNotice;
@@ -38,7 +37,7 @@ impl TerwayQos {
         let before = (self.is_on, self.node.clone());
         self.is_on = Some(is_on);
         if is_on {
-            let total = bandwidth::bits(slo.system.total_network_bandwidth);
+            let total = slo.system.total_network_bandwidth;
             match files::node_file(total, &network.classes.ls, &network.classes.be) {
                 Ok(text) => self.node = Some(text.into()),
                 Err(error) => notices.push(RuleNotice::Refused {

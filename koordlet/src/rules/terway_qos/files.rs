@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::api::annotations::AnnotationError;
 use crate::api::qos::{KubeQos, QosClass};
+use crate::api::quantity::Quantity;
 use crate::rules::bandwidth;
 use crate::state::pods::PodEntry;
 use crate::state::slo::qos::network::{Bandwidth, NetworkQos};
@@ -14,24 +15,37 @@ use crate::units::BitRate;
 
 /// A bandwidth that Terway cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} of {class} is {amount} bytes/s, above the node's total of {total}")]
-pub struct AboveTotal {
-    /// The class.
-    class: &'static str,
-    /// The field of `networkQOS`.
-    field: &'static str,
-    /// What it asks for.
-    amount: u64,
-    /// What it is compared with.
-    total: u64,
+pub enum BandwidthError {
+    /// The node's total.
+    #[error("totalNetworkBandwidth is {total}, below 0")]
+    NegativeTotal {
+        /// What is given.
+        total: Quantity,
+    },
+    /// What a class asks for.
+    #[error("{field} of {class} is {amount} bytes/s, above the node's total of {total}")]
+    AboveTotal {
+        /// The class.
+        class: &'static str,
+        /// The field of `networkQOS`.
+        field: &'static str,
+        /// What it asks for.
+        amount: u64,
+        /// What it is compared with.
+        total: BitRate,
+    },
 }
 
 /// `global_bps_config`: what the node has, and what LS (`l1`) and BE (`l2`) get of it, in bytes a second.
 ///
 /// # Errors
-/// A class asks for an amount above the total. The amount is compared in bytes with the total in bits, as the reference
+/// The total is negative, or a class asks for an amount above it. The amount is compared in bytes with the total in bits, as the reference
 /// does: a file that it writes must not be refused here.
-pub fn node_file(total: BitRate, ls: &NetworkQos, be: &NetworkQos) -> Result<String, AboveTotal> {
+pub fn node_file(total: Quantity, ls: &NetworkQos, be: &NetworkQos) -> Result<String, BandwidthError> {
+    if total < Quantity::default() {
+        return Err(BandwidthError::NegativeTotal { total });
+    }
+    let total = bandwidth::bits(total);
     let mut text = String::new();
     let mut line = |key: &str, figure: u64| {
         // A String takes everything.
@@ -50,7 +64,7 @@ pub fn node_file(total: BitRate, ls: &NetworkQos, be: &NetworkQos) -> Result<Str
             let bandwidth = if qos.enable { bandwidth } else { Bandwidth::default() };
             let amount = bandwidth::of_total(bandwidth, total).bytes_per_second();
             if amount > total.0 {
-                return Err(AboveTotal { class, field, amount, total: total.0 });
+                return Err(BandwidthError::AboveTotal { class, field, amount, total });
             }
             line(&format!("offline_{level}_{end}"), amount);
         }
