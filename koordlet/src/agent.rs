@@ -162,7 +162,8 @@ pub async fn run(config: Config, stop: impl Future<Output = ()>) -> Result<(), A
         metrics.add_follower(follower.stats());
     }
 
-    let reports = reports::start(&config, &sources, &surroundings);
+    let mut reports = reports::start(&config, &sources, &surroundings);
+    reports.spawn(upkeep::after_the_start());
 
     let senses = Senses {
         events: sensors.events,

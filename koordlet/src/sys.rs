@@ -4,7 +4,9 @@
 
 #![expect(unsafe_code, reason = "this is the one place for it")]
 
+use std::collections::HashSet;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -162,6 +164,63 @@ pub fn trim_heap() {
     }
 }
 
+/// Has all threads share one heap. glibc would give each of the first few a heap of its own, each with free room that
+/// no other thread gets. For the start, before there are threads.
+pub fn one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt sets a number that malloc reads, and there is no precondition.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+/// Lets go of the pages of the program and its libraries: most have served the start alone. Whoever needs one again
+/// finds it in the page cache.
+pub fn trim_program() {
+    // Without it they stay, which harms nobody.
+    let Ok(smaps) = std::fs::read_to_string("/proc/self/smaps") else { return };
+    for range in unchanged_code(&smaps) {
+        let start = std::ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: these are private, read-only mappings of files that hold code, and no page of them differs from its
+        // file, so the next access finds the same bytes again. Nothing unloads code here, so that what lies at the
+        // range is what the kernel has just listed.
+        unsafe {
+            libc::madvise(start, range.len(), libc::MADV_DONTNEED);
+        }
+    }
+}
+
+/// Address ranges in the text of `smaps` that map files with code, cannot be written, and hold no page that differs
+/// from its file (as relocated data does, or code with a debugger's breakpoint).
+fn unchanged_code(smaps: &str) -> Vec<Range<usize>> {
+    /// A file, by device and inode.
+    type File<'a> = (&'a str, &'a str);
+    let mut code: HashSet<File<'_>> = HashSet::new();
+    let mut unchanged = Vec::new();
+    let mut mapping: Option<(Range<usize>, File<'_>)> = None;
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match *words {
+            [range, rights, _, device, inode, ..] if range.contains('-') => {
+                let file = (device, inode);
+                if rights.contains('x') && inode != "0" {
+                    code.insert(file);
+                }
+                let is_kept = rights.starts_with('r') && !rights.contains('w') && rights.ends_with('p');
+                mapping = is_kept.then(|| addresses(range)).flatten().map(|range| (range, file));
+            }
+            ["Anonymous:", "0", "kB"] => unchanged.extend(mapping.take()),
+            _ => {}
+        }
+    }
+    unchanged.into_iter().filter(|(_, file)| code.contains(file)).map(|(range, _)| range).collect()
+}
+
+fn addresses(range: &str) -> Option<Range<usize>> {
+    let (start, end) = range.split_once('-')?;
+    Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+}
+
 /// A moment on the calendar of the machine's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalTime {
@@ -285,5 +344,43 @@ pub fn start_perf_counters(leader: BorrowedFd<'_>) -> io::Result<()> {
     match unsafe { libc::ioctl(leader.as_raw_fd(), ENABLE, GROUP) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_and_what_lies_beside_it_unchanged_is_let_go() {
+        let mapping = |range: &str, rights: &str, inode: u32, anonymous: u32| {
+            format!(
+                "{range} {rights} 00000000 fe:00 {inode} {}\nSize:  8 kB\nAnonymous:  {anonymous} kB\n\
+                 VmFlags: rd mr\n",
+                if inode == 0 { "" } else { "/a file" }
+            )
+        };
+        let smaps = [
+            mapping("1000-3000", "r--p", 7, 0),
+            mapping("3000-5000", "r-xp", 7, 0),
+            mapping("5000-6000", "r--p", 7, 4),
+            mapping("6000-7000", "rw-p", 7, 0),
+            mapping("7000-8000", "r-xp", 8, 4),
+            mapping("8000-9000", "r--p", 9, 0),
+            mapping("9000-a000", "r--s", 7, 0),
+            mapping("a000-b000", "r-xp", 0, 0),
+        ]
+        .concat();
+        assert_eq!(unchanged_code(&smaps), [0x1000..0x3000, 0x3000..0x5000]);
+        assert!(unchanged_code("nonsense\n1-2 r-xp\n\n").is_empty());
+    }
+
+    #[test]
+    fn the_program_runs_on_without_its_pages() {
+        let smaps = || std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let before = unchanged_code(&smaps());
+        trim_program();
+        let after = unchanged_code(&smaps());
+        assert!(!before.is_empty() && before == after, "{before:?} {after:?}");
     }
 }

@@ -1,14 +1,19 @@
 //! What the agent does for the series beside writing them: makes them as the flags say, drops those of pods,
-//! containers and host applications that are gone, and tells of samples that they refused.
+//! containers and host applications that are gone, and tells of samples that they refused. And it lets go of what only
+//! the start needed.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use crate::config::collect::CollectSettings;
 use crate::state::pods::PodTable;
 use crate::state::series::key::SeriesKey;
 use crate::state::series::settings::SeriesSettings;
 use crate::state::series::shared::SharedSeries;
-use crate::sys::trim_heap;
+use crate::sys::{trim_heap, trim_program};
 use crate::units::Nanos;
 
 /// Series with the paces and bounds of the flags.
@@ -27,6 +32,21 @@ pub(super) fn new_series(collect: &CollectSettings) -> SharedSeries {
 
 /// So many series that go at once are those of many pods, which leave holes all over the heap.
 const MANY: usize = 64;
+
+/// How long the start takes at most: first lists, first looks, a first report at the shortest interval.
+const START: Duration = Duration::from_mins(1);
+
+/// Gives back the memory that the start took and nobody needs later: parsers of flags and credentials, the kernel's
+/// type information.
+pub(super) async fn after_the_start() {
+    sleep(START).await;
+    let trim = || {
+        trim_heap();
+        trim_program();
+    };
+    // It ends with the agent.
+    drop(spawn_blocking(trim).await);
+}
 
 /// Drops series without a sample in their window at `now`, and those of what is gone. Before a source of pods has
 /// delivered, nothing is known to be gone. Where many go, the memory that they and their pods took goes back to the

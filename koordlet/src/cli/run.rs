@@ -11,12 +11,14 @@ use tracing::{info, warn};
 use super::log;
 use crate::agent;
 use crate::config::{Config, Output};
+use crate::sys::one_heap;
 
 /// How long threads with work in hand may take to finish it when the agent stops.
 const LAST_THREADS: Duration = Duration::from_secs(2);
 
 /// Runs the agent until SIGTERM or SIGINT.
 pub fn run(config: Config, output: Output) -> anyhow::Result<ExitCode> {
+    one_heap();
     log::init(config.log_level, output)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -25,6 +25,7 @@ use crate::state::node_metric::policy::ReportPolicy;
 use crate::state::predict::prod::predict;
 use crate::state::predict::settings::ProdSettings;
 use crate::state::series::shared::SharedSeries;
+use crate::sys::trim_heap;
 use crate::units::Nanos;
 
 /// How soon it is looked again whether there is anything to report.
@@ -147,6 +148,8 @@ impl NodeMetricReporter {
         };
         self.stats.round(Reported::NodeMetric, result);
         self.facts.report.set(report);
+        // A report of many pods takes megabytes while it is made, sent and answered.
+        spawn_blocking(trim_heap);
     }
 }
 
