@@ -142,8 +142,10 @@ impl<T: Target> Desired<T> {
             Wish::Hold(value) => Decision::Hold(value.clone()),
         };
         let (owner, reason) = (winner.owner, Arc::clone(&winner.reason));
-        let mut claims = beaten;
-        claims.insert(0, winner);
+        // Most targets have one claim, and there are many: room for it and no more.
+        let mut claims = Vec::with_capacity(1 + beaten.len());
+        claims.push(winner);
+        claims.extend(beaten);
         Self { decision, owner, reason, claims, subtree }
     }
 }
