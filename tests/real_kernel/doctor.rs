@@ -93,3 +93,19 @@ fn doctor_says_of_cpi_and_resctrl_whether_they_are_on_or_why_not() -> Result<()>
     }
     Ok(())
 }
+
+#[test]
+fn doctor_lists_what_stands_in_for_vendors_files_with_and_without_the_flag() -> Result<()> {
+    need!(offers::cgroups());
+    for (flags, usual) in [(&["--ebpf=off"][..], "off"), (&["--ebpf=off", "--mainline-equivalents"], "ok")] {
+        let (_, report) = doctor(flags)?;
+        let bvt = check(&report, "mainline-cpu.bvt_warp_ns")?;
+        // A vendor's kernel needs nothing.
+        let vendors = check(&report, "cpu.bvt_warp_ns")?["status"] == "ok";
+        ensure!(bvt["required"] == false && (vendors || bvt["status"] == usual), "{bvt}");
+        ensure!(vendors || bvt["detail"].as_str().is_some_and(|text| text.contains("cpu.")), "{bvt}");
+        check(&report, "mainline-memory.wmark_ratio")?;
+        check(&report, "mainline-blkio.cost.weight")?;
+    }
+    Ok(())
+}

@@ -23,6 +23,7 @@ mod fallback;
 mod group_use;
 mod inspect_node;
 mod kit_works;
+mod mainline_equivalents;
 mod metrics_page;
 mod network_qos;
 mod node_usage;

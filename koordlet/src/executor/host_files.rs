@@ -95,6 +95,15 @@ impl HostFiles {
         }
     }
 
+    /// Whether a file is about to hold anything but 0. Switches that exclude each other (group identity and core
+    /// scheduling, hooks.md 8.1, 10.1) are first all turned off.
+    fn switches_on(&self, file: &HostFile, ledger: &Ledger) -> bool {
+        match self.goal(file, ledger) {
+            Goal::Hold(text, ..) | Goal::Give(text) => !means_the_same(&text, "0"),
+            Goal::Wait | Goal::Nothing => false,
+        }
+    }
+
     /// Makes one file what it is to be.
     fn settle(&mut self, file: &HostFile, books: &mut Books<'_>) {
         match self.goal(file, books.ledger) {
@@ -262,8 +271,8 @@ impl Keeper for HostFiles {
         if old.synced != plan.synced {
             changed.extend(books.ledger.host_files().map(|entry| entry.file.clone()));
         }
-        // The kernel has one of two mechanisms: the other one goes first.
-        changed.sort_by_key(|file| !switches_off(plan, file));
+        // Stable, so that files of a kind stay in the order of their paths.
+        changed.sort_by_key(|file| self.switches_on(file, books.ledger));
         for file in changed {
             // Another decision is another question.
             if let Some(track) = self.tracks.get_mut(&file) {
@@ -341,12 +350,6 @@ fn features(list: &str, wished: &str) -> String {
     let wished: Vec<String> = wished.split_whitespace().map(name).collect();
     let found: Vec<&str> = list.split_whitespace().filter(|word| wished.contains(&name(word))).collect();
     found.join(" ")
-}
-
-/// Whether the plan switches something off by a file.
-fn switches_off(plan: &Plan, file: &HostFile) -> bool {
-    let decision = plan.host_files.get(file).map(|desired| &desired.decision);
-    matches!(decision, Some(Decision::Hold(text)) if text == "0")
 }
 
 /// Whether two texts are the same setting: fields apart from the white space between them.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::cgroup::layout::Layout;
 use crate::cgroup::value::Value;
 use crate::claims::claim::Owner;
 use crate::claims::testing::{BE_DIR, BOUNDED, UNBOUNDED, dir, plan_of, pod, said, table, tree};
@@ -127,5 +128,37 @@ fn claims_on_other_settings_pass_and_batch_shares_come_before_an_identitys_weigh
         assert_eq!(owners, [Owner::BatchResource, Owner::GroupIdentity, Owner::PodSpec]);
         assert_eq!(said(&plan, "kubepods/besteffort/podb", Resource::CpuIdle), "hold 1");
         assert_eq!(said(&plan, "kubepods/besteffort/podb", Resource::CpuShares), "release 2");
+    }
+}
+
+/// The same claims are other files with other texts on the two kinds of host, v1 and v2.
+#[test]
+fn what_stands_in_is_written_as_each_kind_of_host_takes_it() {
+    for (entries, idle, weight) in [
+        (
+            &["cpu", "memory"][..],
+            "cpu/kubepods/besteffort/podb/cpu.idle 1",
+            "cpu/kubepods/burstable/podl/cpu.shares 2048",
+        ),
+        (
+            &["cgroup.controllers"],
+            "kubepods/besteffort/podb/cpu.idle 1",
+            "kubepods/burstable/podl/cpu.weight 79",
+        ),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        for entry in entries {
+            std::fs::create_dir(root.path().join(entry)).unwrap();
+        }
+        let layout = Layout::of_folder(root.path()).unwrap();
+        let claims = substituted(&MAINLINE, KubeletCpuPolicy::Static, claims());
+        let written = claims.iter().map(|claim| {
+            let Wish::Hold(value) = &claim.wish else { panic!("{claim:?}") };
+            let CgroupTarget { dir, resource } = &claim.target;
+            let path = layout.path(&layout.file(dir, *resource).unwrap()).unwrap();
+            let path = path.strip_prefix(root.path().canonicalize().unwrap()).unwrap().display().to_string();
+            format!("{path} {}", layout.format(*resource, value).unwrap())
+        });
+        assert_eq!(written.collect::<Vec<_>>(), [idle, weight]);
     }
 }

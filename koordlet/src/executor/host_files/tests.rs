@@ -6,6 +6,7 @@ use std::fs;
 use super::*;
 use crate::claims::claim::{Claim, Reason};
 use crate::claims::plan::Subtree;
+use crate::executor::observer::WriteObserver;
 use crate::executor::stats::ExecutorStats;
 
 const OWNER: Owner = Owner::GroupIdentity;
@@ -156,58 +157,46 @@ fn a_restore_without_a_plan_goes_by_the_ledger() {
     assert_eq!((rig.text().as_str(), rig.ledger.len()), ("0\n", 0));
 }
 
-/// A kernel has group identity or core scheduling: the one that goes is switched off before the other one is on.
-#[test]
-fn what_is_switched_off_goes_first() {
-    let mut rig = Rig::new(None);
-    let order: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
-    let mut plan = Plan::default();
-    for (name, text) in [("a_on", "1"), ("b_off", "0"), ("c_on", "1")] {
-        let file = HostFile::sysctl(&format!("kernel/{name}"));
-        let path = rig.folder.path().join("sys/kernel").join(name);
-        let mut made = OpenOptions::new().write(true).create(true).truncate(true).open(path).unwrap();
-        made.write_all(if text == "1" { b"0" } else { b"1" }).unwrap();
-        let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
-        let claim = Claim::hold(file.clone(), text.to_owned(), OWNER, reason);
-        plan.host_files.insert(file, Desired::decided_by(claim, Vec::new(), Subtree::Class));
-    }
-    let hears: Arc<dyn crate::executor::observer::WriteObserver> = Arc::new(Hears(Arc::clone(&order)));
-    let plan = Arc::new(plan);
-    let Rig { keeper, ledger, stats, notices, .. } = &mut rig;
-    let mut books =
-        Books { ledger, stats, notices, observer: Some(&hears), boot: "b", dry_run: false, now: Nanos(0) };
-    keeper.apply(&plan, &mut books);
-    assert_eq!(
-        *order.lock().unwrap(),
-        ["/proc/sys/kernel/b_off", "/proc/sys/kernel/a_on", "/proc/sys/kernel/c_on"]
-    );
-}
+#[derive(Debug, Default)]
+struct Order(std::sync::Mutex<Vec<String>>);
 
-/// Hears which files are written.
-#[derive(Debug)]
-struct Hears(Arc<std::sync::Mutex<Vec<String>>>);
-
-impl crate::executor::observer::WriteObserver for Hears {
+impl WriteObserver for Order {
     fn wrote(&self, record: WriteRecord) {
-        self.0.lock().unwrap().push(record.path);
+        let name = record.path.rsplit_once('/').unwrap().1.to_owned();
+        self.0.lock().unwrap().push(format!("{name} {}", record.value));
     }
 }
 
+/// Group identity and core scheduling exclude each other, whichever way the policy goes.
 #[test]
-fn a_feature_is_one_word_of_a_list() {
-    let file = HostFile::sys("kernel/debug/sched_features");
-    assert!(is_feature_list(&file) && !is_feature_list(&setting()));
-    let list = "GENTLE_FAIR_SLEEPERS NO_CORE_SCHED NO_HRTICK";
-    assert_eq!(features(list, "CORE_SCHED"), "NO_CORE_SCHED");
-    assert_eq!(features(list, "NO_CORE_SCHED"), "NO_CORE_SCHED");
-    assert_eq!(features(list, "UNKNOWN"), "");
-    // The kernel of this folder keeps the word that is written, and no list.
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir_all(folder.path().join("kernel/debug")).unwrap();
-    let path = folder.path().join("kernel/debug/sched_features");
-    let mut made = OpenOptions::new().write(true).create(true).truncate(true).open(&path).unwrap();
-    made.write_all(list.as_bytes()).unwrap();
-    let keeper = HostFiles::new(Roots { sys: folder.path().into(), ..Roots::host() });
-    assert_eq!(keeper.present(&file, "CORE_SCHED").unwrap(), "NO_CORE_SCHED");
-    keeper.write(&file, "NO_HRTICK").unwrap();
+fn what_goes_off_is_written_before_what_goes_on() {
+    let mut rig = Rig::new(None);
+    let kernel = rig.folder.path().join("sys/kernel");
+    for (name, text) in [("sched_a", "0"), ("sched_b", "1")] {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(kernel.join(name)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+    let order = Arc::new(Order::default());
+    let observer: Arc<dyn WriteObserver> = order.clone();
+    let mut apply = |wished: &[(&str, &str)]| {
+        let mut plan = Plan { synced: [OWNER].into(), ..Plan::default() };
+        for (name, text) in wished {
+            let file = HostFile::sysctl(&format!("kernel/{name}"));
+            let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
+            let claim = Claim::hold(file.clone(), (*text).to_owned(), OWNER, reason);
+            plan.host_files.insert(file, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+        }
+        let plan = Arc::new(plan);
+        rig.with(|keeper, books| {
+            let Books { ledger, stats, notices, boot, dry_run, now, .. } = books;
+            let (stats, boot, dry_run, now) = (*stats, *boot, *dry_run, *now);
+            let observer = Some(&observer);
+            keeper.apply(&plan, &mut Books { ledger, stats, notices, observer, boot, dry_run, now });
+        });
+        std::mem::take(&mut *order.0.lock().unwrap())
+    };
+    assert_eq!(apply(&[("sched_a", "1"), ("sched_b", "0")]), ["sched_b 0", "sched_a 1"]);
+    assert_eq!(apply(&[("sched_a", "0"), ("sched_b", "1")]), ["sched_a 0", "sched_b 1"]);
+    assert_eq!(apply(&[("sched_a", "1"), ("sched_b", "0")]), ["sched_b 0", "sched_a 1"]);
+    assert_eq!(apply(&[]), ["sched_a 0", "sched_b 1"], "also on the way back");
 }

@@ -320,3 +320,23 @@ fn a_malformed_annotation_is_told_once() {
     );
     assert!(rules.observe(&now).is_empty());
 }
+
+#[test]
+fn with_mainline_equivalents_the_rule_speaks_on_any_kernel_while_a_class_is_on() {
+    let mut now = snapshot(&r1(), KernelFacts::default(), vec![pod("l", "LS", spec())]);
+    let mut rules = rules(true);
+    let notices = rules.observe(&now);
+    let [RuleNotice::Changed { now: told, .. }] = &notices[..] else { panic!("{notices:?}") };
+    assert_eq!(told, "LSR 2, LS 2, BE -1, by mainline equivalents");
+    let claims = rules.claims(&now);
+    assert_eq!((claims.cgroup.len(), claims.host_files.len()), (6, 0));
+    // The vendor's kernel shows itself: its own file counts, as if the flag were not there.
+    now.kernel = Arc::new(with_file());
+    rules.observe(&now);
+    assert!(rules.claims(&now) == claims);
+    for qos in [json!({}), r5()] {
+        let off = snapshot(&qos, KernelFacts::default(), vec![pod("l", "LS", spec())]);
+        rules.observe(&off);
+        assert!(rules.claims(&off) == Claims::default(), "{qos}");
+    }
+}
