@@ -23,6 +23,7 @@ fn with_switch(switch: Switch) -> KernelFacts {
 }
 
 /// The classes' `cpuQOS`, each of which is on with its default identity (2, 2, -1) or another one.
+#[expect(clippy::needless_pass_by_value, reason = "so that a literal is passed without a borrow")]
 fn policy(lsr: Json, ls: Json, be: Json) -> Json {
     json!({"lsrClass": {"cpuQOS": lsr}, "lsClass": {"cpuQOS": ls}, "beClass": {"cpuQOS": be}})
 }
