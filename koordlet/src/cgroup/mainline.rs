@@ -77,8 +77,8 @@ const fn row(
     Equivalent { lacking, values, instead, directories, why }
 }
 
-const fn by(file: &'static str, value: Formula) -> Option<Substitute> {
-    Some(Substitute { file, value })
+const fn by(file: &'static str, value: Formula) -> Substitute {
+    Substitute { file, value }
 }
 
 /// The table. A value without a row has no equivalent, and needs none: a group identity of 0 is what every group has.
@@ -86,7 +86,7 @@ pub const TABLE: &[Equivalent] = &[
     row(
         "cpu.bvt_warp_ns",
         Values::Just(-1),
-        by("cpu.idle", Formula::Constant(1)),
+        Some(by("cpu.idle", Formula::Constant(1))),
         Directories::PodsAndContainers,
         "an idle group's tasks yield to all others when these wake up, and count as none when a free CPU is looked \
          for; not on class directories, whose shares the kubelet keeps writing and the kernel then refuses",
@@ -94,7 +94,7 @@ pub const TABLE: &[Equivalent] = &[
     row(
         "cpu.bvt_warp_ns",
         Values::Just(1),
-        by("cpu.shares", Formula::TimesShares(2)),
+        Some(by("cpu.shares", Formula::TimesShares(2))),
         Directories::Pods,
         "twice the CPU time of a pod without an identity when CPUs are short, but no right to preempt; what lies in \
          the pod shares its weight",
@@ -102,7 +102,7 @@ pub const TABLE: &[Equivalent] = &[
     row(
         "cpu.bvt_warp_ns",
         Values::Just(2),
-        by("cpu.shares", Formula::TimesShares(4)),
+        Some(by("cpu.shares", Formula::TimesShares(4))),
         Directories::Pods,
         "four times the CPU time of a pod without an identity when CPUs are short, but no right to preempt; what lies \
          in the pod shares its weight",
@@ -110,7 +110,7 @@ pub const TABLE: &[Equivalent] = &[
     row(
         "memory.wmark_ratio",
         Values::All,
-        by("memory.high", Formula::PercentOfLimit),
+        Some(by("memory.high", Formula::PercentOfLimit)),
         Directories::PodsAndContainers,
         "reclaim begins at the same use, but whoever allocates does it and is slowed down by it, not a kernel thread",
     ),
@@ -132,21 +132,21 @@ pub const TABLE: &[Equivalent] = &[
     row(
         "blkio.cost.weight",
         Values::All,
-        by("io.weight", Formula::SameLine),
+        Some(by("io.weight", Formula::SameLine)),
         Directories::BestEffortAndPods,
         "the same controller under its v2 name, 1 to 10000 with a default of 100; v1 of mainline has none",
     ),
     row(
         "blkio.cost.qos",
         Values::All,
-        by("io.cost.qos", Formula::SameLine),
+        Some(by("io.cost.qos", Formula::SameLine)),
         Directories::Root,
         "the same controller under its v2 name",
     ),
     row(
         "blkio.cost.model",
         Values::All,
-        by("io.cost.model", Formula::SameLine),
+        Some(by("io.cost.model", Formula::SameLine)),
         Directories::Root,
         "the same controller under its v2 name",
     ),

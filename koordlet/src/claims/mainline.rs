@@ -53,8 +53,14 @@ fn is_lacking(claim: &Claim, host: MainlineHost<'_>) -> bool {
 struct Places<'a> {
     host: MainlineHost<'a>,
     pods: HashMap<&'a str, &'a PodEntry>,
-    reasons: HashMap<(*const Reason, &'static str), (Arc<Reason>, Arc<Reason>)>,
+    reasons: HashMap<ReasonKey, Reasons>,
 }
+
+/// A reason for a lacking setting, by its address, and the row's own.
+type ReasonKey = (*const Reason, &'static str);
+
+/// The reason for the lacking setting, kept so that no other takes its address, and the one for what stands in.
+type Reasons = (Arc<Reason>, Arc<Reason>);
 
 /// A directory that a row may be for.
 enum Place<'a> {
@@ -142,7 +148,6 @@ impl<'a> Places<'a> {
                 "{}; this kernel has no {lacking}, so {} stands in (--mainline-equivalents): {why}",
                 own.text, instead.file
             );
-            // The first is kept so that no other reason takes its address.
             (Arc::clone(own), Arc::new(Reason { text, inputs }))
         });
         Arc::clone(reason)
