@@ -116,9 +116,9 @@ fn after(step: &Step, kernel: &FakeKernel, book: &mut CookieBook) -> Value {
         (name.to_string(), json!({"cookie": group.cookie, "pids": pids}))
     });
     json!({
-        "cookies": Value::from_iter(cookies.map(|(pid, cookie)| (pid.to_string(), json!(cookie)))),
-        "containerGroups": Value::from_iter(containers),
-        "groups": Value::from_iter(groups),
+        "cookies": cookies.map(|(pid, cookie)| (pid.to_string(), json!(cookie))).collect::<Value>(),
+        "containerGroups": containers.collect::<Value>(),
+        "groups": groups.collect::<Value>(),
     })
 }
 

@@ -146,6 +146,21 @@ mod tests {
         assert_eq!(host.origin(Pid::this()).unwrap().parent, Pid::parent());
     }
 
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture tree in a temporary directory")]
+    fn neither_the_agent_nor_another_namespaces_process_is_handed_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let pod = folder.path().join("cpu/kubepods/pod1");
+        std::fs::create_dir_all(&pod).unwrap();
+        let own = std::process::id();
+        std::fs::write(pod.join(PROCESSES), format!("1\n0\n{own}\n-3\n7\n")).unwrap();
+        let host = HostTasks::new(&Layout::of_folder(folder.path()).unwrap(), Path::new("/proc"));
+        let pids = host.pids(&CgroupDir::new("kubepods/pod1").unwrap()).unwrap();
+        assert_eq!(pids, [1, 7].map(Pid::from_raw));
+        let gone = host.pids(&CgroupDir::new("kubepods/pod2").unwrap()).unwrap_err();
+        assert!(crate::executor::backend::is_gone(&gone));
+    }
+
     /// Whatever this kernel can do: without core scheduling each call is an error and nothing happens.
     #[test]
     fn cookies_of_this_kernel_are_told_or_refused() {

@@ -34,6 +34,7 @@ use super::report::{NoticeKind, RestoreReport, TargetReport};
 use super::stats::count;
 use crate::cgroup::path::CgroupDir;
 use crate::cgroup::resource::Controller;
+use crate::claims::claim::Owner;
 use crate::claims::plan::{Decision, Plan};
 use crate::claims::target::{TaskAttribute, TaskTarget, TaskValue};
 use crate::ebpf::events::CgroupEvent;
@@ -63,8 +64,10 @@ pub(super) struct Tasks {
     queue: BTreeSet<(Nanos, TaskTarget)>,
     cookies: CookieBook,
     scores: ScoreBook,
-    /// Targets of the first plan whose cookies from before the start are not taken over yet; `None` before it.
-    unloaded: Option<BTreeSet<TaskTarget>>,
+    /// Targets whose cookies from before the start are not taken over yet.
+    unloaded: BTreeSet<TaskTarget>,
+    /// Whether a plan has come that knows all pods of the start.
+    knows_all: bool,
     swept: Nanos,
     released: bool,
 }
@@ -107,25 +110,26 @@ impl Tasks {
             queue: BTreeSet::new(),
             cookies: CookieBook::default(),
             scores: ScoreBook::default(),
-            unloaded: None,
+            unloaded: BTreeSet::new(),
+            knows_all: false,
             swept: Nanos(0),
             released: false,
         }
     }
 
     /// Takes over the cookies that containers have before the first of them is changed: with one unknown, a second one
-    /// would be made for its group.
+    /// would be made for its group. The last plan that this is done for is the first one that knows all pods.
     fn load_all(&mut self, books: &Books<'_>) {
-        let is_cookie = |target: &&TaskTarget| target.attribute == TaskAttribute::CoreSchedCookie;
-        if books.dry_run
-            || self.unloaded.is_some()
-            || !self.plan.tasks.keys().any(|target| is_cookie(&target))
-        {
+        if books.dry_run || self.knows_all {
             return;
         }
-        let targets: Vec<TaskTarget> = self.plan.tasks.keys().filter(is_cookie).cloned().collect();
-        self.unloaded = Some(targets.iter().cloned().collect());
-        for target in targets {
+        self.knows_all = self.plan.synced.contains(&Owner::CoreSched);
+        let cookies =
+            self.plan.tasks.keys().filter(|target| target.attribute == TaskAttribute::CoreSchedCookie);
+        let new: Vec<TaskTarget> =
+            cookies.filter(|target| !self.tracks.contains_key(*target)).cloned().collect();
+        self.unloaded.extend(new.iter().cloned());
+        for target in new {
             if let Ok(pids) = self.backend.pids(&target.dir) {
                 self.load(&target, &pids, books.now);
             }
@@ -135,16 +139,16 @@ impl Tasks {
     /// Takes over the cookie of one container, if that is still to be done; tried again at its next look if none of its
     /// processes could be read.
     fn load(&mut self, target: &TaskTarget, pids: &[Pid], now: Nanos) {
-        let Some(unloaded) = self.unloaded.as_mut().filter(|unloaded| unloaded.contains(target)) else {
+        if !self.unloaded.contains(target) {
             return;
-        };
+        }
         let group = match held(&self.plan, target) {
             Some(TaskValue::CookieOf(group)) => Arc::clone(group),
             // One of its own, to be cleared; labels have no slash.
             _ => target.dir.as_str().into(),
         };
         if self.cookies.load(&*self.backend, &target.dir, &group, pids, now) {
-            unloaded.remove(target);
+            self.unloaded.remove(target);
         }
     }
 
@@ -201,15 +205,15 @@ impl Tasks {
                 self.load(target, pids, books.now);
                 let look = self.cookies.clear(&*self.backend, dir, pids);
                 books.stats.tasks.cookie(dir, None);
-                let again = self.unloaded.as_ref().is_some_and(|unloaded| unloaded.contains(target));
+                let again = self.unloaded.contains(target);
                 let look = Looked::of_cookie(look, again);
                 Looked { holders: pids.len(), ..look }
             }
         }
     }
 
-    /// Gives back what a target's tasks had before; false if some of them refused.
-    fn release(&mut self, target: &TaskTarget, books: &mut Books<'_>) -> Result<(), String> {
+    /// Gives back what a target's tasks had before; whether there was anything to give back.
+    fn release(&mut self, target: &TaskTarget, books: &mut Books<'_>) -> Result<bool, String> {
         let owner = self.plan.tasks.get(target).map(|desired| desired.owner);
         let pids = self.backend.pids(&target.dir).unwrap_or_default();
         let mut looked = if books.dry_run {
@@ -230,16 +234,19 @@ impl Tasks {
                 }
             }
         };
+        let mut gave = false;
         if let Some(looked) = &looked {
             self.tell(target, looked, owner, "no longer claimed: back to what was there before", books);
-            if !looked.changed.is_empty() {
+            gave = !looked.changed.is_empty();
+            if gave {
                 count(&books.stats.restored);
             }
         }
         self.forget(target, books);
-        self.stand(target, Standing::Unseen, None);
+        self.set_due(target, None);
         self.tracks.remove(target);
-        looked.as_mut().and_then(|looked| looked.error.take()).map_or(Ok(()), |error| Err(answer(&error)))
+        let error = looked.as_mut().and_then(|looked| looked.error.take());
+        error.map_or(Ok(gave), |error| Err(answer(&error)))
     }
 
     /// Drops what is remembered of a directory that is gone or no longer claimed.
@@ -252,9 +259,7 @@ impl Tasks {
             TaskAttribute::CoreSchedCookie => {
                 self.cookies.forget(&target.dir);
                 books.stats.tasks.cookie(&target.dir, None);
-                if let Some(unloaded) = &mut self.unloaded {
-                    unloaded.remove(target);
-                }
+                self.unloaded.remove(target);
             }
         }
     }
@@ -399,7 +404,8 @@ impl Keeper for Tasks {
         let targets: Vec<TaskTarget> = self.tracks.keys().cloned().collect();
         for target in targets {
             match self.release(&target, books) {
-                Ok(()) => report.restored.push(self.path(&target)),
+                Ok(true) => report.restored.push(self.path(&target)),
+                Ok(false) => {}
                 Err(why) => report.failed.push((self.path(&target), why)),
             }
         }

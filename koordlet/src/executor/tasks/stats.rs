@@ -30,12 +30,15 @@ pub struct CookieCount {
     pub count: u64,
 }
 
+/// How often, and when the last time was.
+type Times = (u64, Nanos);
+
 /// Figures of all directories.
 #[derive(Debug, Default)]
 pub struct TaskStats {
     figures: Mutex<BTreeMap<CgroupDir, TaskFigures>>,
     /// By group and success: times, and when the last was.
-    set: Mutex<BTreeMap<(Arc<str>, bool), (u64, Nanos)>>,
+    set: Mutex<BTreeMap<(Arc<str>, bool), Times>>,
 }
 
 impl TaskStats {
@@ -47,7 +50,7 @@ impl TaskStats {
     /// The tasks of `dir` have this cookie.
     pub fn cookie(&self, dir: &CgroupDir, cookie: Option<(&Arc<str>, u64)>) {
         self.change(dir, |figures| {
-            figures.cookie = cookie.map(|(group, cookie)| (Arc::clone(group), cookie))
+            figures.cookie = cookie.map(|(group, cookie)| (Arc::clone(group), cookie));
         });
     }
 

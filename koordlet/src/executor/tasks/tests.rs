@@ -32,7 +32,8 @@ fn cookie_of(group: &str) -> TaskValue {
 
 /// A plan that holds these directories' tasks at these values.
 fn plan(wishes: &[(&str, TaskValue)]) -> Plan {
-    let mut plan = Plan::default();
+    let synced = [Owner::CoreSched, Owner::OomScoreAdj].into();
+    let mut plan = Plan { synced, ..Plan::default() };
     for (path, value) in wishes {
         let (attribute, owner) = match value {
             TaskValue::OomScoreAdj(_) => (TaskAttribute::OomScoreAdj, Owner::OomScoreAdj),
@@ -88,7 +89,7 @@ impl Rig {
         let end = self.now + Nanos(seconds * 1_000_000_000);
         while let Some(due) = self.keeper.next_deadline().filter(|due| *due <= end) {
             self.now = self.now.max(due);
-            self.with(|keeper, books| keeper.tick(books));
+            self.with(Keeper::tick);
         }
         self.now = end;
     }
@@ -156,7 +157,7 @@ fn what_is_born_is_looked_at_until_its_processes_are_there() {
     rig.tasks.state().dirs.insert("pod/a".into());
     rig.born("pod/a");
     rig.now = rig.now + Nanos(30_000_000);
-    rig.with(|keeper, books| keeper.tick(books));
+    rig.with(Keeper::tick);
     assert_eq!(
         rig.report("pod/a/oom_score_adj"),
         (TargetState::Pending, Some("5".into()), Some("0 tasks".into()))
@@ -214,7 +215,7 @@ fn a_turn_has_a_bound() {
     rig.apply(&wishes);
     rig.now = rig.now + Nanos(100_000_000_000);
     let calls = rig.calls();
-    rig.with(|keeper, books| keeper.tick(books));
+    rig.with(Keeper::tick);
     assert_eq!(rig.calls() - calls, 2 * TURN as u64);
     assert!(rig.keeper.next_deadline().unwrap() <= rig.now, "the others are due at once");
 }

@@ -130,7 +130,7 @@ fn a_kernel_without_core_scheduling_gets_no_claim() {
 #[test]
 fn the_other_mechanism_is_switched_off_and_this_one_on() {
     let on = |core_sched, group_identity| {
-        let facts = Arc::new(KernelFacts { core_sched, group_identity, ..KernelFacts::default() });
+        let facts = Arc::new(KernelFacts { group_identity, core_sched, ..KernelFacts::default() });
         let claims = claims(all_on(), facts, Vec::new());
         let line = |claim: &crate::claims::claim::Claim<crate::claims::target::HostFile>| match &claim.wish {
             Wish::Hold(text) => format!("{} {text}", claim.target),

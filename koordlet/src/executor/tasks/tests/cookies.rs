@@ -165,3 +165,22 @@ fn a_group_outlives_its_first_process_and_is_swept_when_all_is_gone() {
     rig.pass(2000);
     assert!(rig.keeper.cookies.groups().is_empty() && rig.keeper.cookies.containers().is_empty());
 }
+
+/// Sources deliver one after another when an agent starts.
+#[test]
+fn cookies_are_taken_over_until_all_pods_are_known() {
+    let mut rig = Rig::new();
+    for (path, pid) in [("p1/a", 1), ("p2/b", 2), ("p3/c", 3)] {
+        rig.tasks.start(path, pid);
+        rig.tasks.change(pid, |process| process.cookie = 7);
+    }
+    let mut first = plan(&[("p1/a", cookie_of("g"))]);
+    first.synced.clear();
+    let first = Arc::new(first);
+    rig.with(|keeper, books| keeper.apply(&first, books));
+    rig.apply(&[("p1/a", cookie_of("g")), ("p2/b", TaskValue::NoCookie)]);
+    assert_eq!([1, 2].map(|pid| rig.tasks.cookie_of(pid)), [7, 0]);
+    // From then on a cookie that a container comes with is not one of ours.
+    rig.apply(&[("p1/a", cookie_of("g")), ("p2/b", TaskValue::NoCookie), ("p3/c", TaskValue::NoCookie)]);
+    assert_eq!(rig.tasks.cookie_of(3), 7);
+}
