@@ -90,7 +90,7 @@ fn parse(row: &Row) -> Verdict {
         let entries = values.into_iter().flatten().map(|(cache, value)| (cache.to_string(), json!(value)));
         Value::Object(entries.collect::<Map<_, _>>())
     };
-    row.compare(Schemata::parse(row.text("content"), wanted).map(|schemata| {
+    row.compare(Schemata::parse_counted(row.text("content"), wanted).map(|schemata| {
         json!({
             "L3": object(schemata.values(SchemataResource::L3)),
             "MB": object(schemata.values(SchemataResource::Mb)),
@@ -111,7 +111,7 @@ fn facts(row: &Row) -> ResctrlFacts {
         code_and_data: false,
         bandwidth: true,
         caches: caches(row).into_iter().collect(),
-        root: Schemata::parse(&root, None).expect("a schemata"),
+        root: Schemata::parse(&root).expect("a schemata"),
     };
     ResctrlFacts { vendor, cat_l3: true, mba: true, tree: Some(tree) }
 }

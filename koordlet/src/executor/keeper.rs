@@ -11,6 +11,7 @@ use super::network::Network;
 use super::observer::{WriteObserver, WriteRecord};
 use super::own_files::OwnFiles;
 use super::report::{Notice, NoticeKind, RestoreReport, TargetReport};
+use super::resctrl::{KernelTree, Resctrl, Threads};
 use super::stats::ExecutorStats;
 use super::tasks::Tasks;
 use super::tasks::backend::HostTasks;
@@ -54,7 +55,10 @@ pub(super) fn keepers(parts: KeeperParts) -> Vec<Box<dyn Keeper>> {
     let tasks = Tasks::new(Box::new(tasks), parts.shown_root(Controller::Cpu));
     let own_files = OwnFiles::new(parts.roots.terway_qos.clone());
     let network = Box::<Network>::default();
-    vec![Box::new(HostFiles::new(parts.roots)), Box::new(tasks), network, Box::new(own_files)]
+    let threads = Threads::new(Arc::clone(&parts.layout), parts.shown_root(Controller::Cpu));
+    let resctrl = Resctrl::new(threads, Box::new(KernelTree::new(&parts.roots.sys_fs)));
+    let host_files = HostFiles::new(parts.roots);
+    vec![Box::new(host_files), Box::new(tasks), network, Box::new(own_files), Box::new(resctrl)]
 }
 
 /// What all keepers share with the engine of cgroup files.

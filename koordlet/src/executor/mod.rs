@@ -21,6 +21,7 @@ pub mod order;
 mod own_files;
 pub mod refusal;
 pub mod report;
+mod resctrl;
 mod run_dir;
 pub mod stats;
 pub mod tasks;

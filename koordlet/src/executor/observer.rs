@@ -14,6 +14,10 @@ pub enum WriteSubject {
     Cgroup(CgroupTarget),
     /// The tasks of a cgroup directory, or something that stands for it elsewhere.
     Directory(CgroupDir),
+    /// A resctrl group, with the directory that it is for if that is a single one.
+    Resctrl(Option<CgroupDir>),
+    /// The tasks of a cgroup directory, which were moved to a resctrl group.
+    ResctrlTasks(CgroupDir),
     /// The whole host.
     Host,
 }
@@ -23,7 +27,8 @@ impl WriteSubject {
     pub fn dir(&self) -> Option<&CgroupDir> {
         match self {
             Self::Cgroup(target) => Some(&target.dir),
-            Self::Directory(dir) => Some(dir),
+            Self::Directory(dir) | Self::ResctrlTasks(dir) => Some(dir),
+            Self::Resctrl(dir) => dir.as_ref(),
             Self::Host => None,
         }
     }
@@ -32,7 +37,7 @@ impl WriteSubject {
     pub fn resource(&self) -> Option<Resource> {
         match self {
             Self::Cgroup(target) => Some(target.resource),
-            Self::Directory(_) | Self::Host => None,
+            Self::Directory(_) | Self::Resctrl(_) | Self::ResctrlTasks(_) | Self::Host => None,
         }
     }
 }

@@ -143,6 +143,8 @@ pub enum NoticeKind {
     LedgerUnwritable,
     /// A directory cannot be watched.
     Unwatched,
+    /// A resctrl group was made.
+    GroupMade,
 }
 
 /// Something worth an event.

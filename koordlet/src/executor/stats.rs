@@ -34,10 +34,12 @@ pub struct ExecutorStats {
     pub ledger_damage: AtomicU64,
     /// Notices that nobody took in time.
     pub notices_dropped: AtomicU64,
-    /// How long writes took.
+    /// How long writes to cgroup files took.
     pub write_times: WriteTimes,
     /// What tasks were given.
     pub tasks: TaskStats,
+    /// How long writes of lines of resctrl groups took.
+    pub resctrl_times: WriteTimes,
 }
 
 /// Upper bounds in milliseconds of the reference's histogram of writes, collection.md 12: `0.01 * 4^i`.
@@ -102,6 +104,7 @@ impl ExecutorStats {
             notices_dropped,
             write_times: _,
             tasks: _,
+            resctrl_times: _,
         } = self;
         [
             ("written", written),

@@ -27,9 +27,8 @@ pub(super) fn read(roots: &Roots) -> ResctrlFacts {
 
 /// What a mounted file system says; anything that cannot be read is not there.
 fn read_tree(root: &Path) -> Option<ResctrlTree> {
-    // Masks and bandwidth have as many values each as there are caches, but not of one kind on every machine.
     let text = text_file::read(&root.join("schemata")).ok()?;
-    let schemata = Schemata::parse(&text, None).unwrap_or_default();
+    let schemata = Schemata::parse(&text).unwrap_or_default();
     let code_and_data = root.join("info/L3CODE").is_dir();
     let l3 = read_cache(&root.join(if code_and_data { "info/L3CODE" } else { "info/L3" }));
     let ids = |resource| schemata.values(resource).into_iter().flatten().map(|(cache, _)| *cache);

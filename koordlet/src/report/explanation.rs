@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::cgroup::path::CgroupDir;
 use crate::cgroup::place::same_uid;
 use crate::executor::TargetReport;
+use crate::resctrl::group::ResctrlGroup;
+use crate::state::pods::PodEntry;
 use crate::state::snapshot::Snapshot;
 
 /// The reports that `question` (`NAMESPACE/NAME`, a pod's UID or a cgroup path, empty for all) is about;
@@ -14,9 +15,9 @@ pub fn select(reports: Vec<TargetReport>, question: &str, now: &Snapshot) -> Opt
     if question.is_empty() {
         return Some(reports);
     }
-    let dirs = pod_dirs(question, now);
-    if !dirs.is_empty() {
-        let about = |report: &TargetReport| dirs.iter().any(|dir| is_beneath(&report.path, dir.as_str()));
+    let pods: Vec<&PodEntry> = named_pods(question, now).collect();
+    if !pods.is_empty() {
+        let about = |report: &TargetReport| pods.iter().any(|pod| is_of_pod(&report.path, pod));
         return Some(reports.into_iter().filter(about).collect());
     }
     let path = question.trim_end_matches('/');
@@ -31,14 +32,19 @@ pub fn select(reports: Vec<TargetReport>, question: &str, now: &Snapshot) -> Opt
     (is_known || !found.is_empty()).then_some(found)
 }
 
-/// Directories of the pods that `question` names.
-fn pod_dirs<'a>(question: &str, now: &'a Snapshot) -> Vec<&'a CgroupDir> {
+/// The pods that `question` names.
+fn named_pods<'a>(question: &str, now: &'a Snapshot) -> impl Iterator<Item = &'a PodEntry> {
     let is_named = |namespace: &str, name: &str| question.split_once('/') == Some((namespace, name));
-    let pods = now.pods.pods.values().filter(|pod| {
+    now.pods.pods.values().map(|pod| &**pod).filter(move |pod| {
         let metadata = &pod.pod.metadata;
         is_named(&metadata.namespace, &metadata.name) || same_uid(question, &pod.uid)
-    });
-    pods.map(|pod| &pod.dir).collect()
+    })
+}
+
+/// Whether a file is beneath the pod's directory, or in its resctrl group.
+fn is_of_pod(path: &str, pod: &PodEntry) -> bool {
+    let group = ResctrlGroup::of_pod(&pod.uid).ok();
+    is_beneath(path, pod.dir.as_str()) || group.is_some_and(|group| is_beneath(path, group.name()))
 }
 
 /// Whether `dir` is a directory on the way to the file `path`.
@@ -93,10 +99,11 @@ mod tests {
     use super::*;
     use crate::api::pod::{ObjectMeta, Pod};
     use crate::api::qos::KubeQos;
+    use crate::cgroup::path::CgroupDir;
     use crate::cgroup::place::DirKind;
     use crate::claims::claim::Owner;
     use crate::executor::TargetState;
-    use crate::state::pods::{PodEntry, PodTable};
+    use crate::state::pods::PodTable;
     use crate::state::tree::CgroupTree;
 
     fn report(path: &str) -> TargetReport {
@@ -134,27 +141,28 @@ mod tests {
     const BE: &str = "/sys/fs/cgroup/cpu/kubepods/besteffort/cpu.cfs_quota_us";
     const POD: &str = "/sys/fs/cgroup/cpu/kubepods/burstable/podu-1/cpu.cfs_quota_us";
     const CONTAINER: &str = "/sys/fs/cgroup/cpu/kubepods/burstable/podu-1/c1/cpu.cfs_quota_us";
+    const GROUP: &str = "/sys/fs/resctrl/koordlet-u-1/schemata";
     const OTHER: &str = "/sys/fs/cgroup/cpu/kubepods/burstable/podu-10/cpu.cfs_quota_us";
 
     fn ask(question: &str) -> Option<Vec<String>> {
-        let reports = [BE, POD, CONTAINER, OTHER].map(report).to_vec();
+        let reports = [BE, POD, CONTAINER, GROUP, OTHER].map(report).to_vec();
         let found = select(reports, question, &snapshot())?;
         Some(found.into_iter().map(|report| report.path).collect())
     }
 
     #[test]
     fn a_pod_is_named_by_name_uid_or_path() {
+        for question in ["shop/web", "u-1", "u_1"] {
+            assert_eq!(ask(question).unwrap(), [POD, CONTAINER, GROUP], "{question}");
+        }
         for question in [
-            "shop/web",
-            "u-1",
-            "u_1",
             "kubepods/burstable/podu-1",
             "/kubepods/burstable/podu-1/",
             "/sys/fs/cgroup/cpu/kubepods/burstable/podu-1",
         ] {
             assert_eq!(ask(question).unwrap(), [POD, CONTAINER], "{question}");
         }
-        assert_eq!(ask("").unwrap().len(), 4);
+        assert_eq!(ask("").unwrap().len(), 5);
         assert_eq!(ask(CONTAINER).unwrap(), [CONTAINER]);
         assert_eq!(ask("kubepods/besteffort").unwrap(), [BE]);
         assert_eq!(ask("kubepods").unwrap().len(), 4);

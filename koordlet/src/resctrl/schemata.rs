@@ -121,12 +121,11 @@ pub struct Schemata {
 }
 
 impl Schemata {
-    /// Reads a schemata file, qos.md 5.6. Lines of other resources, and what is not `id=value`, are skipped. Each line
-    /// has to have `caches` values, or without a number as many as the others.
+    /// Reads a schemata file. Lines of other resources, and what is not `id=value`, are skipped.
     ///
     /// # Errors
-    /// A value is no number, or their number is another.
-    pub fn parse(text: &str, caches: Option<usize>) -> Result<Self, SchemataError> {
+    /// A value is no number.
+    pub fn parse(text: &str) -> Result<Self, SchemataError> {
         let mut lines = BTreeMap::new();
         for line in text.lines() {
             let Some((name, values)) = line.split_once(':') else { continue };
@@ -136,17 +135,26 @@ impl Schemata {
                 lines.insert(resource, values);
             }
         }
-        let wanted = caches.or_else(|| lines.values().map(BTreeMap::len).next());
-        for (resource, values) in &lines {
+        Ok(Self { lines })
+    }
+
+    /// Reads one of which each line has to have `caches` values, or without a number as many as the others, qos.md 5.6.
+    ///
+    /// # Errors
+    /// A value is no number, or there are more or fewer.
+    pub fn parse_counted(text: &str, caches: Option<usize>) -> Result<Self, SchemataError> {
+        let schemata = Self::parse(text)?;
+        let wanted = caches.or_else(|| schemata.lines.values().map(BTreeMap::len).next());
+        for (resource, values) in &schemata.lines {
             let (resource, found) = (*resource, values.len());
             if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
                 return Err(SchemataError::Count { resource, found, wanted });
             }
         }
-        Ok(Self { lines })
+        Ok(schemata)
     }
 
-    /// The values of a line, empty without one.
+    /// The values of a line, if there is one.
     pub fn values(&self, resource: SchemataResource) -> Option<&CacheValues> {
         self.lines.get(&resource)
     }
@@ -197,7 +205,7 @@ mod tests {
     #[test]
     fn the_kernels_text_is_read_with_its_blanks() {
         let text = "    L2:0=ff\n    L3:0=7ff;16=3\n    MB:0= 90;16=100\n";
-        let schemata = Schemata::parse(text, Some(2)).unwrap();
+        let schemata = Schemata::parse_counted(text, Some(2)).unwrap();
         let lines: Vec<String> = schemata.lines().map(|line| line.to_string()).collect();
         assert_eq!(lines, ["L3:0=7ff;16=3", "MB:0=90;16=100"]);
         assert_eq!(schemata.line(SchemataResource::L3).unwrap().text(), "L3:0=7ff;16=3;\n");
@@ -206,7 +214,7 @@ mod tests {
 
     #[test]
     fn q23_each_line_is_compared_by_what_it_means_and_by_itself() {
-        let schemata = Schemata::parse("MB:0=10;1=10\nL3:1=00f;0=F\n", None).unwrap();
+        let schemata = Schemata::parse("MB:0=10;1=10\nL3:1=00f;0=F\n").unwrap();
         let l3 = |value, caches: &[u32]| {
             SchemataLine::of_all(SchemataResource::L3, value, caches.iter().copied()).unwrap()
         };
@@ -217,7 +225,7 @@ mod tests {
 
     #[test]
     fn c089_ids_may_have_holes() {
-        let schemata = Schemata::parse("L3:0=fff;1=fff;16=fff;17=fff\n", Some(4)).unwrap();
+        let schemata = Schemata::parse_counted("L3:0=fff;1=fff;16=fff;17=fff\n", Some(4)).unwrap();
         let line = schemata.line(SchemataResource::L3).unwrap();
         assert_eq!(line.values.keys().copied().collect::<Vec<_>>(), [0, 1, 16, 17]);
         assert_eq!(line.text(), "L3:0=fff;1=fff;16=fff;17=fff;\n");
@@ -232,10 +240,10 @@ mod tests {
             ("L3:0=f;1=f\nMB:0=1", None),
             ("L3:0=f", Some(2)),
         ] {
-            assert!(Schemata::parse(text, caches).is_err(), "{text:?}");
+            assert!(Schemata::parse_counted(text, caches).is_err(), "{text:?}");
         }
         for text in ["", ":", "L3", "L3:", "L3:0", "L3:0=f:1=f", "L3: 0=f", "L9:0=zz", "\0\n\n;;==:"] {
-            assert_eq!(Schemata::parse(text, Some(2)), Ok(Schemata::default()), "{text:?}");
+            assert_eq!(Schemata::parse_counted(text, Some(2)), Ok(Schemata::default()), "{text:?}");
         }
     }
 }

@@ -205,7 +205,7 @@ impl Rules {
     /// be used. Whether that fails the start is for the failure policy to say (hooks.md 4.1).
     pub fn injection(&self, pod: &PodEntry, container: &ContainerEntry) -> (Injection, Vec<RuleError>) {
         let mut injection = Injection::default();
-        let pod = RulePod::new(pod);
+        let pod = RulePod::starting(pod);
         let added = self.plugins.iter().map(|plugin| plugin.inject(&pod, container, &mut injection));
         let errors = added.filter_map(Result::err).collect();
         (injection, errors)

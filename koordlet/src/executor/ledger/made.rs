@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::claims::claim::Owner;
 use crate::claims::own_file::OwnFile;
+use crate::resctrl::group::ResctrlGroup;
 
 /// A thing that was not there before us.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +15,8 @@ pub enum Made {
     PacketTable,
     /// A file of our own making.
     File(OwnFile),
+    /// A group of resctrl.
+    ResctrlGroup(ResctrlGroup),
 }
 
 impl Made {
@@ -23,6 +26,7 @@ impl Made {
             Self::Qdisc(device) => ("qdisc", device),
             Self::PacketTable => ("table", ""),
             Self::File(file) => ("file", file.name()),
+            Self::ResctrlGroup(group) => ("resctrl", group.name()),
         }
     }
 
@@ -32,6 +36,9 @@ impl Made {
             "qdisc" if !name.is_empty() => Ok(Self::Qdisc(name)),
             "table" => Ok(Self::PacketTable),
             "file" => OwnFile::from_name(&name).map(Self::File).ok_or(format!("{name:?} is no file of ours")),
+            "resctrl" => ResctrlGroup::known(&name)
+                .map(Self::ResctrlGroup)
+                .ok_or(format!("{name:?} is no group of ours")),
             _ => Err(format!("{kind:?} {name:?} is nothing that we make")),
         }
     }
@@ -48,6 +55,7 @@ impl fmt::Display for Made {
             Self::Qdisc(device) => write!(f, "root qdisc of {device}"),
             Self::PacketTable => f.write_str("packet table koordlet"),
             Self::File(file) => file.fmt(f),
+            Self::ResctrlGroup(group) => write!(f, "resctrl group {group}"),
         }
     }
 }

@@ -7,20 +7,25 @@ use crate::cgroup::path::CgroupDir;
 use crate::cgroup::place::kube_qos_of_path;
 use crate::cgroup::resource::Resource;
 use crate::claims::claim::Owner;
-use crate::executor::observer::WriteRecord;
+use crate::executor::observer::{WriteRecord, WriteSubject};
 use crate::state::pods::PodTable;
 
 /// Reason of a cgroup file's write, collection.md 13.1.
 const UPDATE_CGROUPS: &str = "UpdateCgroups";
 /// Reason of a write to a setting of the host, hooks.md 7.4.
 const UPDATE_SYSTEM_CONFIG: &str = "UpdateSystemConfig";
+/// Reason of a write to a resctrl group, qos.md 10.
+const UPDATE_RESCTRL: &str = "UpdateResctrl";
+/// Reason of moved tasks, qos.md 10.
+const APPLY_TASKS: &str = "ApplyCatL3GroupTasks";
 /// Reason of a change of BE's quota by suppression, qos.md 10. That names no text; the one used here says which
 /// setting it is.
 const ADJUST_BE: &str = "AdjustBEByNodeCPUUsage";
 
 /// Whether any event of a write is kept.
 pub fn is_kept(record: &WriteRecord, verbose: u32) -> bool {
-    Level::WRITE.is_kept_at(verbose) || (is_suppression(record) && Level::SUPPRESSION.is_kept_at(verbose))
+    kind(&record.subject).1.is_kept_at(verbose)
+        || (is_suppression(record) && Level::SUPPRESSION.is_kept_at(verbose))
 }
 
 /// The events of a write: one of the file, and one more, of a lower level, of a change of BE's quota by
@@ -40,11 +45,8 @@ pub fn events(record: WriteRecord, at: SystemTime, pods: &PodTable, verbose: u32
             ..about.clone().at(at)
         });
     }
-    if Level::WRITE.is_kept_at(verbose) {
-        let reason = match record.subject.dir() {
-            Some(_) => UPDATE_CGROUPS,
-            None => UPDATE_SYSTEM_CONFIG,
-        };
+    let (reason, level) = kind(&record.subject);
+    if level.is_kept_at(verbose) {
         events.push(Event {
             reason: reason.into(),
             message: format!("update {} to {}", record.path, record.value).into(),
@@ -54,6 +56,16 @@ pub fn events(record: WriteRecord, at: SystemTime, pods: &PodTable, verbose: u32
         });
     }
     events
+}
+
+/// Reason and level of a write's event.
+fn kind(subject: &WriteSubject) -> (&'static str, Level) {
+    match subject {
+        WriteSubject::Cgroup(_) | WriteSubject::Directory(_) => (UPDATE_CGROUPS, Level::WRITE),
+        WriteSubject::Resctrl(_) => (UPDATE_RESCTRL, Level::WRITE),
+        WriteSubject::ResctrlTasks(_) => (APPLY_TASKS, Level::TASK),
+        WriteSubject::Host => (UPDATE_SYSTEM_CONFIG, Level::WRITE),
+    }
 }
 
 /// A write of suppression to the BE directory itself; quotas beneath it that it has lifted are none.
@@ -99,7 +111,6 @@ mod tests {
     use crate::api::pod::{ObjectMeta, Pod};
     use crate::api::qos::KubeQos;
     use crate::claims::target::CgroupTarget;
-    use crate::executor::observer::WriteSubject;
     use crate::state::pods::{ContainerEntry, ContainerKind, PodEntry};
 
     fn dir(path: &str) -> CgroupDir {

@@ -6,10 +6,12 @@ use crate::executor::ExecutorStats;
 
 pub(super) fn show(page: &mut Exposition<'_>, stats: &ExecutorStats) {
     page.family(Family::ResourceUpdateDuration, |series| {
-        for (status, taken) in [("success", true), ("failed", false)] {
-            let (sum, buckets) = stats.write_times.histogram(taken);
-            if buckets.iter().any(|(_, count)| *count > 0) {
-                series.histogram(&[status, "cgroup"], sum, &buckets);
+        for (kind, times) in [("cgroup", &stats.write_times), ("resctrl-schema", &stats.resctrl_times)] {
+            for (status, taken) in [("success", true), ("failed", false)] {
+                let (sum, buckets) = times.histogram(taken);
+                if buckets.iter().any(|(_, count)| *count > 0) {
+                    series.histogram(&[status, kind], sum, &buckets);
+                }
             }
         }
     });

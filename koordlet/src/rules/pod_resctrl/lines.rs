@@ -101,13 +101,13 @@ fn masks(
         };
         match id {
             None => values.extend(tree.caches.iter().map(|cache| (*cache, mask))),
-            Some(id) => match known(id, tree) {
-                Some(cache) => _ = values.insert(cache, mask),
-                None => {
+            Some(id) => {
+                let Some(cache) = known(id, tree) else {
                     faults.push(ResctrlFault::NoSuchCache(id));
                     return CacheValues::new();
-                }
-            },
+                };
+                values.insert(cache, mask);
+            }
         }
     }
     values

@@ -27,7 +27,7 @@ fn facts(vendor: CpuVendor, cbm: &str, caches: &[u32]) -> ResctrlFacts {
         code_and_data: false,
         bandwidth: true,
         caches: caches.iter().copied().collect(),
-        root: Schemata::parse(&root, None).unwrap(),
+        root: Schemata::parse(&root).unwrap(),
     };
     ResctrlFacts { vendor, cat_l3: true, mba: true, tree: Some(tree) }
 }
@@ -162,7 +162,7 @@ fn a_pod_claims_its_lines_and_its_tasks() {
     let burstable = claimed(&rules, &now);
     let besteffort: Vec<String> = want.iter().map(|line| line.replace("burstable", "besteffort")).collect();
     assert!(burstable == want || burstable == besteffort, "{burstable:?}");
-    assert_eq!(rules.synced(&now).collect::<Vec<_>>().contains(&Owner::PodResctrl), true);
+    assert!(rules.synced(&now).any(|owner| owner == Owner::PodResctrl));
     // A look at a tree that is away does not let the pods go.
     now.kernel = snapshot(ResctrlFacts { tree: None, ..intel() }, vec![]).kernel;
     rules.observe(&now);
