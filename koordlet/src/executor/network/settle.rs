@@ -191,7 +191,7 @@ impl Network {
                 None => Ok(false),
             },
             Made::PacketTable => self.kernel.remove_table().map(|()| true),
-            Made::File(_) => Ok(false),
+            Made::File(_) | Made::ResctrlGroup(_) => Ok(false),
         }
     }
 
