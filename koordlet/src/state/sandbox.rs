@@ -54,7 +54,7 @@ fn is_of_container(name: &str, id: &str) -> bool {
 
 /// cri-o gives containers scopes, and sandboxes plain directories.
 fn is_crio_scope(name: &str) -> bool {
-    name.starts_with("crio-") && name.ends_with(".scope")
+    name.starts_with("crio-") && name.strip_suffix(".scope").is_some()
 }
 
 #[cfg(test)]

@@ -69,17 +69,13 @@ impl Engine {
     /// The list that a directory has once all is done; `None` if that cannot be told.
     fn cpus_to_be(&self, dir: &CgroupDir, others: &[Todo]) -> Option<CpuSet> {
         let target = CgroupTarget::new(dir, Resource::Cpus);
-        let value = match others.iter().find(|todo| todo.target == target) {
-            Some(todo) => todo.change.want.clone(),
-            None => {
-                let text = self.parts.backend.read(dir, Resource::Cpus).ok()?;
-                self.parts.files.value(Resource::Cpus, &text, None)?
-            }
+        let value = if let Some(todo) = others.iter().find(|todo| todo.target == target) {
+            todo.change.want.clone()
+        } else {
+            let text = self.parts.backend.read(dir, Resource::Cpus).ok()?;
+            self.parts.files.value(Resource::Cpus, &text, None)?
         };
-        match value {
-            Value::Cpus(cpus) => Some(cpus),
-            _ => None,
-        }
+        if let Value::Cpus(cpus) = value { Some(cpus) } else { None }
     }
 
     /// Whether less than the wish is held because of the parent's list, which may have grown.

@@ -223,7 +223,7 @@ impl World {
 fn topology() -> Topology {
     let cpus = (0..8).map(|cpu| CpuInfo { cpu, core: cpu, socket: 0, node: 0 }).collect();
     let (ls_pool, be_pool) = ("0-1,4-7".parse().unwrap(), "0-7".parse().unwrap());
-    Topology { cpus, ls_pool, be_pool, ..Default::default() }
+    Topology { cpus, be_pool, ls_pool, ..Default::default() }
 }
 
 /// Whether what was there before is the only thing to go back to: CPU lists outside the best-effort directory, and
