@@ -208,7 +208,7 @@ impl<'a> Due<'a> {
                 }
             }
         }
-        let dirs = self.dirs(&due);
+        let dirs = Self::dirs(&due);
         for pointer in &dirs {
             let Some(files) = due.pointer_mut(pointer).and_then(Value::as_object_mut) else { continue };
             // H3: the least quota that the kernel takes, and none for a pod with CPUs of its own.
@@ -246,7 +246,7 @@ impl<'a> Due<'a> {
         specs.iter().any(|spec| annotation["containers"].get(spec["name"].as_str().unwrap()).is_none())
     }
 
-    fn dirs(&self, due: &Value) -> Vec<String> {
+    fn dirs(due: &Value) -> Vec<String> {
         let containers = due["containers"].as_object().unwrap().keys();
         let containers = containers.map(|name| format!("/containers/{name}"));
         ["/pod".to_owned(), "/sandbox".to_owned()].into_iter().chain(containers).collect()

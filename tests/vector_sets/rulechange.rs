@@ -121,7 +121,7 @@ fn without_stray_commas(answers: &Value) -> Value {
 fn pools(row: &Row, key: &str) -> String {
     let lists = row.input[key].as_array().unwrap().iter().enumerate();
     let pool = |(node, list): (usize, &Value)| json!({"socket": node, "node": node, "cpuset": list});
-    Value::from_iter(lists.map(pool)).to_string()
+    lists.map(pool).collect::<Value>().to_string()
 }
 
 fn cpuset_be_manager(row: &Row) -> Verdict {
