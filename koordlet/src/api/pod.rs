@@ -1,7 +1,7 @@
 //! The slim pod: the fields of a Kubernetes Pod that the agent uses, nothing else.
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 

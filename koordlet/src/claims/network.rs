@@ -1,9 +1,9 @@
 //! Objects of the node's network that can be claimed: classes of traffic on the device of the default route, and the
 //! addresses whose traffic belongs to them (hooks.md 11.5).
 
+use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use super::combine::Rank;

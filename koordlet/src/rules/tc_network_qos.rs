@@ -6,8 +6,8 @@
 
 pub mod shares;
 
+use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use self::shares::TcRule;
@@ -87,14 +87,14 @@ impl TcNetworkQos {
             (ClassId::LS, "what LS is promised, up to its limit"),
             (ClassId::BE, "what BE is promised, up to its limit"),
         ] {
-            claims.network.push(class_claim(class, rule.share(class), what.to_owned(), rule));
+            claims.network.push(class_claim(class, rule.share(class), what, rule));
         }
         for (uid, own) in &self.own {
             let Some(pod) = snapshot.pods.pods.get(uid) else { continue };
             let share = rule.own_share(shared_class(pod.qos).unwrap_or(ClassId::SYSTEM), own.limit);
             let meta = &pod.pod.metadata;
             let what = format!("the limit of pod {}/{}, {} bit/s", meta.namespace, meta.name, own.limit);
-            claims.network.push(class_claim(own.class, share, what, rule));
+            claims.network.push(class_claim(own.class, share, &what, rule));
         }
     }
 
@@ -211,7 +211,7 @@ fn candidates(uid: &str) -> impl Iterator<Item = ClassId> {
     })
 }
 
-fn class_claim(class: ClassId, share: ClassShare, what: String, rule: &TcRule) -> Claim<NetworkTarget> {
+fn class_claim(class: ClassId, share: ClassShare, what: &str, rule: &TcRule) -> Claim<NetworkTarget> {
     let figures = [
         ("total", rule.total),
         ("lsRequest", rule.ls.request),

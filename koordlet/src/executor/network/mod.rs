@@ -67,7 +67,7 @@ impl Network {
 
     fn explain_one(
         &self,
-        target: &NetworkTarget,
+        target: NetworkTarget,
         desired: &Desired<NetworkTarget>,
         ledger: &Ledger,
     ) -> TargetReport {
@@ -83,7 +83,7 @@ impl Network {
             _ => None,
         };
         let device = self.device.clone();
-        let is_root = *target == NetworkTarget::Class(ClassId::ROOT);
+        let is_root = target == NetworkTarget::Class(ClassId::ROOT);
         let replaced = device
             .clone()
             .filter(|_| is_root)
@@ -131,7 +131,7 @@ impl Keeper for Network {
 
     fn explain(&self, ledger: &Ledger) -> Vec<TargetReport> {
         let targets = self.plan.network.iter();
-        targets.map(|(target, desired)| self.explain_one(target, desired, ledger)).collect()
+        targets.map(|(target, desired)| self.explain_one(*target, desired, ledger)).collect()
     }
 
     fn restore(&mut self, books: &mut Books<'_>, report: &mut RestoreReport) {

@@ -9,6 +9,7 @@ use super::super::stats::count;
 use super::kernel::{Change, Doing as _, NetworkError, classes_are};
 use super::routes::Device;
 use super::socket::NetlinkError;
+use super::traffic::RootQdisc;
 use super::wanted::Part;
 use super::{LOOK, Network, Standing, is_of_network};
 use crate::claims::claim::Owner;
@@ -86,7 +87,7 @@ impl Network {
     fn hold_tree(&mut self, device: &Device, again: bool, books: &mut Books<'_>) -> Step {
         let root = self.kernel.root(device)?;
         let made = Made::Qdisc(device.name.clone());
-        let is_there = root.as_ref().is_some_and(|root| root.is_ours());
+        let is_there = root.as_ref().is_some_and(RootQdisc::is_ours);
         if !is_there && books.dry_run {
             return Ok(Outcome::DryRun);
         }

@@ -95,10 +95,10 @@ impl HtbClass {
 
 impl HtbOptions {
     fn of(class: ClassId, share: ClassShare) -> Self {
-        let rate = share.rate.bytes_per_second().max(1);
-        let ceil = share.ceil.bytes_per_second().max(rate);
         /// Between one packet and what the kernel warns of, bytes.
         const QUANTUM: (u64, u64) = (1514, 60_000);
+        let rate = share.rate.bytes_per_second().max(1);
+        let ceil = share.ceil.bytes_per_second().max(rate);
         let quantum = match class {
             // Once it has classes in it the kernel takes no other, and uses none.
             ClassId::ROOT => QUANTUM.1,
@@ -128,9 +128,9 @@ impl HtbOptions {
     }
 
     fn put(&self, options: &mut Attributes) {
-        let short = |rate: u64| u32::try_from(rate).unwrap_or(u32::MAX);
         /// `TC_LINKLAYER_ETHERNET` in a `struct tc_ratespec` of otherwise zeros: a packet costs its length.
         const RATE_SPEC: [u8; 8] = [0, 1, 0, 0, 0, 0, 0, 0];
+        let short = |rate: u64| u32::try_from(rate).unwrap_or(u32::MAX);
         let mut parms = Vec::with_capacity(44);
         for rate in [self.rate, self.ceil] {
             parms.extend_from_slice(&RATE_SPEC);

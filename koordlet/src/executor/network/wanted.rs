@@ -59,7 +59,7 @@ pub(super) enum Part {
 
 impl Part {
     /// The part that a target belongs to.
-    pub(super) fn of(target: &NetworkTarget) -> Self {
+    pub(super) fn of(target: NetworkTarget) -> Self {
         match target {
             NetworkTarget::Class(_) => Self::Tree,
             NetworkTarget::CgroupFilters => Self::Filters,

@@ -67,23 +67,23 @@ impl Rig {
     }
 }
 
-fn text(text: &str) -> Option<OwnContent> {
-    Some(OwnContent::Text(text.into()))
+fn text(text: &str) -> OwnContent {
+    OwnContent::Text(text.into())
 }
 
 #[test]
 fn a_file_is_made_replaced_whole_and_removed() {
     let mut rig = Rig::new();
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     assert_eq!(rig.text().as_deref(), Some("one"));
     let inode = fs::metadata(rig.path()).unwrap().ino();
     let written = rig.stats.written.load(std::sync::atomic::Ordering::Relaxed);
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     rig.seconds = 61;
     rig.with(OwnFiles::tick);
     assert_eq!(fs::metadata(rig.path()).unwrap().ino(), inode, "equal: not touched");
     assert_eq!(rig.stats.written.load(std::sync::atomic::Ordering::Relaxed), written);
-    rig.apply(text("two"));
+    rig.apply(Some(text("two")));
     assert_eq!(rig.text().as_deref(), Some("two"));
     assert_ne!(fs::metadata(rig.path()).unwrap().ino(), inode, "in place by a rename");
     rig.apply(None);
@@ -94,7 +94,7 @@ fn a_file_is_made_replaced_whole_and_removed() {
 #[test]
 fn anothers_change_is_put_right_and_told() {
     let mut rig = Rig::new();
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     rig.put("theirs");
     rig.seconds = 61;
     rig.with(OwnFiles::tick);
@@ -122,16 +122,16 @@ fn a_file_that_nobody_claimed_is_not_looked_at() {
 fn a_restore_removes_what_we_made_and_a_dry_run_makes_nothing() {
     let mut rig = Rig::new();
     rig.dry_run = true;
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     assert_eq!((rig.text(), rig.ledger.len()), (None, 0));
     let reports = rig.keeper.explain(&rig.ledger);
     assert_eq!(reports[0].state, TargetState::DryRun);
     let mut rig = Rig::new();
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     let mut report = RestoreReport::default();
     rig.with(|keeper, books| keeper.restore(books, &mut report));
     assert_eq!((rig.text(), rig.ledger.len(), report.restored.len()), (None, 0, 1));
-    rig.apply(text("two"));
+    rig.apply(Some(text("two")));
     assert_eq!(rig.text(), None, "nothing is enforced from then on");
 }
 
@@ -140,7 +140,7 @@ fn a_folder_that_cannot_be_made_is_told_once() {
     let mut rig = Rig::new();
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).open(rig.folder.path().join("terway")).unwrap();
-    rig.apply(text("one"));
+    rig.apply(Some(text("one")));
     rig.seconds = 2;
     rig.with(OwnFiles::tick);
     assert_eq!(rig.notices.len(), 1, "{:?}", rig.notices);

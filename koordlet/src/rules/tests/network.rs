@@ -14,6 +14,7 @@ use crate::state::kernel::KernelFacts;
 use crate::state::slo::SloMerger;
 use crate::units::BitRate;
 
+#[expect(clippy::needless_pass_by_value, reason = "so that a literal is passed without a borrow")]
 fn policy(name: &str, total: &str, ls: Json, be: Json) -> Arc<Slo> {
     let spec: NodeSloSpec = serde_json::from_value(json!({
         "systemStrategy": {"totalNetworkBandwidth": total},
@@ -29,6 +30,7 @@ fn policy(name: &str, total: &str, ls: Json, be: Json) -> Arc<Slo> {
     Arc::new(merger.slo().clone())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so that a literal is passed without a borrow")]
 fn pod(uid: &str, label: &str, more: Json) -> PodEntry {
     let mut object = json!({
         "metadata": {"name": uid, "namespace": "ns", "uid": uid, "annotations": {},
