@@ -29,6 +29,7 @@ mod network_qos;
 mod node_usage;
 mod optional_collectors;
 mod perf_counters;
+mod pod_resctrl;
 mod runc;
 mod running;
 mod suppress_cpuset;
