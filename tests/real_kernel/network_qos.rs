@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use kit::{need, offers};
+use kit::{Agent, Manifests, NodeManifest, NodeSloManifest, Tree, need, offers, patience, until};
 use koordlet::api::node_slo::NodeSloSpec;
 use koordlet::api::pod::Pod;
 use koordlet::cgroup::naming::{CgroupDriver, Naming};
@@ -373,6 +373,42 @@ fn the_tree_follows_the_default_route() -> Result<()> {
                 .iter()
                 .any(|report| report.detail.as_deref().is_some_and(|text| text.contains("default route")))
         );
+        Ok(())
+    })
+}
+
+#[test]
+fn the_agent_shapes_explains_and_restores() -> Result<()> {
+    need!(offered());
+    need!(offers::cgroups());
+    in_namespace(|| {
+        device()?;
+        let before = root()?;
+        let (tree, manifests) = (Tree::new()?, Manifests::new()?);
+        manifests.write("node", &NodeManifest::this_host("node-1"))?;
+        manifests.write("slo", &NodeSloManifest::new("node-1", policy()))?;
+        let mut be = pod("be", "BE", "10.96.0.12", None);
+        be["apiVersion"] = json!("v1");
+        be["kind"] = json!("Pod");
+        be["spec"]["nodeName"] = json!("node-1");
+        manifests.write_text("pod", &be.to_string())?;
+        let agent = Agent::of(&tree, &manifests)?.node("node-1").flag("feature-gates", "TCNetworkQoS=true");
+        let running = agent.start()?;
+        let is_there = || rules().is_ok_and(|text| text.contains("10.96.0.12"));
+        ensure!(until(patience(), is_there), "{}", running.log());
+        assert_eq!(shares()?["1:4"], "4Mbit 8Mbit 3");
+        let explained = running.explain(None)?;
+        let targets = explained["targets"].as_array().context("no targets")?;
+        let class = targets
+            .iter()
+            .find(|target| target["path"] == "network class 1:4 of up0")
+            .context("not explained")?;
+        assert_eq!((&class["state"], &class["owner"]), (&json!("held"), &json!("TcNetworkQos")), "{class}");
+        ensure!(running.stop()?.success());
+        assert_eq!(root()?, "htb 1:", "an upgrade lets go of nothing");
+        let restored = agent.verb("restore", &["-o", "json"])?;
+        ensure!(restored.status.success(), "{restored:?}");
+        assert_eq!((root()?, rules()?), (before, String::new()));
         Ok(())
     })
 }
