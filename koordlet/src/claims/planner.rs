@@ -94,7 +94,9 @@ impl Planner {
             self.parts.clear();
         }
         let mut claims = claims;
-        by_pod.values().for_each(|of_pod| claims.append_beside_cgroup(of_pod));
+        for of_pod in by_pod.values() {
+            claims.append_beside_cgroup(of_pod);
+        }
         let Claims { mut cgroup, host_files, tasks, resctrl, network, own_files } = claims;
         let be_dir = class::best_effort_dir(tree, pods);
         self.baselines.push_others(pods, topology, tree, be_dir.as_ref(), &mut cgroup);
