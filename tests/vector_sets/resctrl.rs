@@ -37,11 +37,11 @@ fn mask(row: &Row) -> Verdict {
         return row.compare(found.map(|mask| json!({ "mask": format!("{mask:x}") })));
     }
     // Q34: at least one bit, from the range's beginning on, as far as there is one.
-    let ways = u32::from_str_radix(cbm, 16).unwrap_or(0).count_ones();
-    let first = (f64::from(ways) * start as f64 / 100.0).ceil() as u32;
-    let want = match ways.checked_sub(1) {
-        Some(last) => json!(format!("{:x}", 1_u32 << first.min(last))),
-        None => json!("error"),
+    let ways = i64::from(u32::from_str_radix(cbm, 16).unwrap_or(0).count_ones());
+    let first = (0..=ways).find(|way| way * 100 >= ways * start).unwrap_or(ways);
+    let want = match ways {
+        0 => json!("error"),
+        ways => json!(format!("{:x}", 1_u32 << first.min(ways - 1))),
     };
     let got = match found {
         Ok(mask) => json!(format!("{mask:x}")),
@@ -101,8 +101,10 @@ fn parse(row: &Row) -> Verdict {
 /// The facts of a host whose root group has everything.
 fn facts(row: &Row) -> ResctrlFacts {
     let vendor = CpuVendor::from_id(row.text("vendor"));
-    let full =
-        |value: &str| -> String { caches(row).iter().map(|cache| format!("{cache}={value};")).collect() };
+    let full = |value: &str| {
+        let values: Vec<String> = caches(row).iter().map(|cache| format!("{cache}={value}")).collect();
+        values.join(";")
+    };
     let cbm = row.text("cbm");
     let root = format!("L3:{}\nMB:{}\n", full(cbm), full(&vendor.full_bandwidth().to_string()));
     let l3 = L3Cache { cbm_mask: cbm.to_owned(), min_cbm_bits: 1, shareable_bits: String::new() };
@@ -134,7 +136,8 @@ fn filled_up(row: &Row) -> String {
     let wish: Value = serde_json::from_str(row.text("annotation")).expect("JSON");
     let of_caches = |part: &str| -> Vec<(u32, Value)> {
         let list = wish.pointer(&format!("/{part}/schemataPerCache")).and_then(Value::as_array);
-        let entry = |entry: &Value| (entry["cacheID"].as_u64().unwrap() as u32, entry.clone());
+        let entry =
+            |entry: &Value| (u32::try_from(entry["cacheID"].as_u64().unwrap()).unwrap(), entry.clone());
         list.into_iter().flatten().map(entry).collect()
     };
     let own = caches(row);
