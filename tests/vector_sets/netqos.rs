@@ -101,14 +101,12 @@ fn tc_pod_class(row: &Row) -> Verdict {
         Some(ClassId::BE) => Some("be_class"),
         _ => None,
     };
-    match name {
-        Some(name) => row.compare(Ok::<_, String>(json!({ "class": name }))),
-        // No class is recorded as an empty text or as nothing.
-        None if row.out.as_ref().is_none_or(|out| matches!(out["class"].as_str(), None | Some(""))) => {
-            Verdict::Right
-        }
-        None => Verdict::Wrong("no class".to_owned()),
+    let recorded = row.out.as_ref().and_then(|out| out["class"].as_str());
+    // No class is recorded as an empty text or as nothing.
+    if let (None, None | Some("")) = (name, recorded) {
+        return Verdict::Right;
     }
+    row.compare(name.map(|name| json!({ "class": name })).ok_or("no class"))
 }
 
 /// Minor numbers are hexadecimal digits, as `tc` writes them.
