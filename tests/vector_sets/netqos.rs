@@ -66,7 +66,7 @@ fn tc_node_config(row: &Row) -> Verdict {
 fn annotated(row: &Row) -> Pod {
     let annotation = row.input.get("annotation").and_then(Value::as_str);
     let mut pod = Pod::default();
-    pod.metadata.uid = "u".to_owned();
+    "u".clone_into(&mut pod.metadata.uid);
     pod.metadata.annotations.extend(annotation.map(|text| (keys::NETWORK_QOS.to_owned(), text.to_owned())));
     pod
 }
