@@ -22,7 +22,7 @@ use crate::strategies::cpu_suppress::state::{Condition, Held, SuppressState};
 use crate::strategies::cpu_suppress::{
     Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
 };
-use crate::strategies::strategy::TickInput;
+use crate::strategies::strategy::{RuleClaims, ScaledContainer, TickInput};
 use crate::units::Nanos;
 
 /// All deciders and what they remember.
@@ -110,8 +110,14 @@ impl Decider {
     /// One tick of the other strategies.
     pub(super) fn tick(&mut self, snapshot: &Snapshot, series: &SharedSeries, now: Nanos) {
         self.observe(snapshot);
-        let rules = self.rules.claims(snapshot);
-        self.strategies.tick(&TickInput { snapshot, series, rules: &rules, now });
+        let Self { rules, strategies, .. } = self;
+        let claims = || rules.claims(snapshot);
+        strategies.tick(&TickInput { snapshot, series, rules: &RuleClaims::new(&claims), now });
+    }
+
+    /// Containers whose CPU limits may be scaled.
+    pub(super) fn scaled(&self) -> Option<&Arc<Vec<ScaledContainer>>> {
+        self.strategies.scaled()
     }
 
     /// Whether a tick has anybody to ask.

@@ -1,6 +1,7 @@
 //! The one loop between sources and executor. Each turn takes one thing that happened, updates the snapshots,
 //! and hands the executor a plan if there is a new one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ use crate::state::topology::KubeletCpuPolicy;
 use crate::state::usage::CpuTime;
 use crate::strategies::cpu_suppress::SuppressSettings;
 use crate::strategies::cpu_suppress::state::SuppressState;
-use crate::units::Nanos;
+use crate::units::{CfsQuota, Nanos};
 
 /// Births and deaths that one turn takes.
 const BURST: usize = 1024;
@@ -111,7 +112,7 @@ impl RunLoop {
         Self {
             decider: Decider::new(
                 &rules,
-                Strategies::new(config),
+                Strategies::new(config, || present_quotas(&world)),
                 settings,
                 suppress,
                 be_dir,
@@ -264,6 +265,9 @@ impl RunLoop {
     fn strategies(&mut self) {
         let begin = Instant::now();
         self.decider.tick(&self.readers.snapshot(), &self.effects.series, monotonic());
+        if let Some(scaled) = self.decider.scaled() {
+            self.effects.metrics.scaled(scaled);
+        }
         self.effects.metrics.ran(Part::Strategies, begin.elapsed());
         self.replan();
     }
@@ -313,6 +317,16 @@ fn present_limits(world: &World) -> SuppressState {
     let smallest = containers.then(|| world.containers(be_dir).filter_map(cpus).min_by_key(CpuSet::len));
     let cpus = smallest.unwrap_or_else(|| cpus(be_dir));
     SuppressState::new(quota, cpus)
+}
+
+/// Finite quotas of containers that the kernel holds at start.
+fn present_quotas(world: &World) -> BTreeMap<CgroupDir, i64> {
+    let pods = world.naming().qos_dir(KubeQos::Guaranteed);
+    let quota = |dir: &CgroupDir| match world.kernel_value(dir, Resource::CfsQuota) {
+        Some(Value::Quota(CfsQuota::Micros(quota))) => Some((dir.clone(), quota)),
+        _ => None,
+    };
+    world.containers(pods).filter_map(quota).collect()
 }
 
 fn try_next(events: &mut mpsc::Receiver<CgroupEvent>) -> Option<CgroupEvent> {

@@ -1,15 +1,21 @@
 //! The QoS strategies whose gates are on, CPU suppression aside: what they hold, and when it changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::once::Once;
+use crate::cgroup::path::CgroupDir;
 use crate::claims::claim::{Claims, Owner};
 use crate::config::Config;
+use crate::config::gates::Gate;
 use crate::state::snapshot::Snapshot;
-use crate::strategies::strategy::{Strategy, TickInput};
+use crate::strategies::cpu_burst::{BurstSettings, CpuBurst};
+use crate::strategies::strategy::{ScaledContainer, Strategy, TickInput};
+use crate::units::Nanos;
 
 /// Owners whose claims strategies make, CPU suppression aside.
-const OWNERS: [Owner; 0] = [];
+const OWNERS: [Owner; 1] = [Owner::CpuBurst];
 
 /// The strategies, and how often their claims changed.
 pub(super) struct Strategies {
@@ -19,11 +25,16 @@ pub(super) struct Strategies {
 }
 
 impl Strategies {
-    /// Those whose gates are on.
-    pub(super) fn new(config: &Config) -> Self {
-        let all: Vec<Box<dyn Strategy>> = Vec::new();
-        let is_on = config.reconcile_interval.is_some();
-        Self { all: if is_on { all } else { Vec::new() }, revision: 0, said: Once::default() }
+    /// Those whose gates are on. `quotas` reads those that the kernel holds for containers, for whoever goes on from
+    /// there.
+    pub(super) fn new(config: &Config, quotas: impl FnOnce() -> BTreeMap<CgroupDir, i64>) -> Self {
+        let mut all: Vec<Box<dyn Strategy>> = Vec::new();
+        if let Some(interval) = config.reconcile_interval {
+            if config.gates.is_on(Gate::CpuBurst) {
+                all.push(Box::new(CpuBurst::new(burst_settings(config, interval), quotas())));
+            }
+        }
+        Self { all, revision: 0, said: Once::default() }
     }
 
     /// Whether there are any.
@@ -50,6 +61,11 @@ impl Strategies {
         self.revision
     }
 
+    /// Containers whose CPU limits may be scaled.
+    pub(super) fn scaled(&self) -> Option<&Arc<Vec<ScaledContainer>>> {
+        self.all.iter().find_map(|strategy| strategy.scaled())
+    }
+
     /// Adds the claims in force.
     pub(super) fn push_claims(&self, claims: &mut Claims) {
         for strategy in &self.all {
@@ -65,4 +81,11 @@ impl Strategies {
         };
         OWNERS.into_iter().filter(has_decided).collect()
     }
+}
+
+fn burst_settings(config: &Config, interval: Duration) -> BurstSettings {
+    // Without random numbers containers that start together are held back together, which is no harm.
+    let seed = getrandom::u64().unwrap_or_default();
+    let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    BurstSettings { interval: nanos(interval), collect_interval: nanos(config.collect.usage), seed }
 }

@@ -134,6 +134,37 @@ pub fn pod_cpu_qos(pod: &Pod) -> Result<Option<PodCpuQos>, AnnotationError> {
     }
 }
 
+/// `koordinator.sh/cpuBurst`: CPU burst of one pod in place of the node's, qos.md 5.4. What is absent is the node's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCpuBurst {
+    /// What bursts.
+    pub policy: Option<String>,
+    /// Budget of the kernel in percent of the CPU limit, 0 to 10000.
+    pub cpu_burst_percent: Option<i64>,
+    /// Highest quota in percent of the base one.
+    pub cfs_quota_burst_percent: Option<i64>,
+    /// Seconds that a container may stay at the highest quota; negative is for ever.
+    pub cfs_quota_burst_period_seconds: Option<i64>,
+}
+
+/// Budgets that a policy may ask for, in percent of the CPU limit.
+pub const CPU_BURST_PERCENTS: std::ops::RangeInclusive<i64> = 0..=10_000;
+
+/// A pod's CPU burst; a budget out of range is an error.
+pub fn pod_cpu_burst(pod: &Pod) -> Result<Option<PodCpuBurst>, AnnotationError> {
+    let burst: Option<PodCpuBurst> = parse(&pod.metadata.annotations, keys::CPU_BURST)?;
+    let percent = burst.as_ref().and_then(|burst| burst.cpu_burst_percent);
+    match percent.filter(|percent| !CPU_BURST_PERCENTS.contains(percent)) {
+        None => Ok(burst),
+        Some(value) => {
+            let (least, most) = (*CPU_BURST_PERCENTS.start(), *CPU_BURST_PERCENTS.end());
+            let source = AnnotationCause::Range { field: "cpuBurstPercent", value, least, most };
+            Err(AnnotationError { key: keys::CPU_BURST, source })
+        }
+    }
+}
+
 /// A pod's resource-status annotation.
 pub fn resource_status(pod: &Pod) -> Result<Option<ResourceStatus>, AnnotationError> {
     parse(&pod.metadata.annotations, keys::RESOURCE_STATUS)

@@ -10,6 +10,8 @@ pub const SUB_PRIORITY: &str = "koordinator.sh/priority";
 pub const RESOURCE_STATUS: &str = "scheduling.koordinator.sh/resource-status";
 /// Pod annotation: batch resources per container, from the webhook.
 pub const EXTENDED_RESOURCE_SPEC: &str = "node.koordinator.sh/extended-resource-spec";
+/// Pod annotation: CPU burst of one pod, over that of the node.
+pub const CPU_BURST: &str = "koordinator.sh/cpuBurst";
 /// Pod annotation: CPU QoS of one pod, over that of its class.
 pub const CPU_QOS: &str = "koordinator.sh/cpuQOS";
 /// Node and topology annotation: CPUs and resources kept from pods.

@@ -166,4 +166,25 @@ pub struct ContainerStatus {
     pub container_id: String,
     /// What the kubelet has really applied (in-place resize), where it says so.
     pub resources: Option<ResourceRequirements>,
+    /// What it does at present, where that is told.
+    pub state: Option<ContainerState>,
 }
+
+impl ContainerStatus {
+    /// Whether it has started and, as far as anybody tells, not ended.
+    pub fn runs(&self) -> bool {
+        !self.container_id.is_empty() && self.state.as_ref().is_none_or(|state| state.running.is_some())
+    }
+}
+
+/// What a container does: it runs, waits or has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// Set while it runs.
+    pub running: Option<Running>,
+}
+
+/// That a container runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {}

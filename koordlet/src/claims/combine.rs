@@ -1,7 +1,7 @@
 //! Who yields to whom: one table for each kind of target, and the combination of all claims into one plan.
 //!
 //! Combination (`planner`) is bottom-up: each target's own claims are ordered by the table, then a pod directory's
-//! quota is fitted to its containers (`pod`), then the class directories to the pods (`class`), and CPU lists to those
+//! quota grows by the bursts of its containers (`burst`) and is fitted to them (`pod`), then the class directories to the pods (`class`), and CPU lists to those
 //! beneath them (`cpus`). Baselines
 //! (`baseline`) come last in every order, so that a withdrawn claim falls back to them.
 
@@ -39,6 +39,10 @@ const CFS_QUOTA: &[Rank] = &[
         "a finite quota beneath a limited best-effort directory would refuse that directory's quota",
     ),
     rank(Owner::CpuSetAllocator, "CPUs of the pod's own are its limit"),
+    rank(
+        Owner::CpuBurst,
+        "a burst starts from what the owners after it yield and only lifts it; where one of them is higher, that counts",
+    ),
     rank(Owner::BatchResource, "a best-effort pod's limit is its batch limit"),
     rank(Owner::CpuNormalization, "the scaled limit replaces the one that the kubelet computed"),
     rank(Owner::BeUnlimited, "the best-effort directory has no quota of its own"),
@@ -159,6 +163,18 @@ impl Desired {
         }
     }
 
+    /// Lets the claim after the deciding one decide, which stays in the chain behind it.
+    pub(super) fn step_back(&mut self) {
+        if self.claims.len() < 2 {
+            return;
+        }
+        let beaten_before = self.claims.remove(0);
+        let winner = self.claims.remove(0);
+        let mut beaten = std::mem::take(&mut self.claims);
+        beaten.insert(0, beaten_before);
+        *self = Self::decided_by(winner, beaten, self.subtree.clone());
+    }
+
     /// Lets `winner`, a claim that follows from other targets' decisions, decide before all others.
     pub(super) fn overrule(&mut self, winner: Claim) {
         let beaten = std::mem::take(&mut self.claims);
@@ -173,12 +189,13 @@ mod tests {
     use super::*;
     use crate::units::{CfsQuota, CpuShares, MemoryLimit};
 
-    const OWNERS: [Owner; 8] = [
+    const OWNERS: [Owner; 9] = [
         Owner::KubeletExclusive,
         Owner::CpuSetAllocator,
         Owner::BatchResource,
         Owner::CpuNormalization,
         Owner::CpuSuppress,
+        Owner::CpuBurst,
         Owner::PodSpec,
         Owner::BePool,
         Owner::BeUnlimited,

@@ -3,6 +3,7 @@
 
 mod baseline;
 mod be_cpus;
+mod burst;
 pub mod claim;
 mod class;
 pub mod combine;

@@ -13,7 +13,7 @@ use super::plan::{Desired, Plan, Subtree};
 use super::resctrl::ResctrlTarget;
 use super::subtree::Subtrees;
 use super::target::CgroupTarget;
-use super::{class, pod};
+use super::{burst, class, pod};
 use crate::cgroup::semantics::Semantics;
 use crate::state::pods::{PodEntry, PodTable};
 
@@ -74,6 +74,7 @@ impl PartInput {
         claims.extend_from_slice(others);
         baselines.push_pod(pod, &mut claims);
         let mut entries = group(claims, |_| Subtree::Pod(Arc::clone(uid)));
+        burst::grow_pod(pod, &mut entries);
         pod::fit_quota(pod, semantics, &mut entries);
         if let Some(limit) = limit {
             limit.lift_quotas_above(&mut entries);

@@ -17,6 +17,7 @@ mod node_metric;
 mod parts;
 mod pods;
 pub mod reports;
+mod scaled;
 mod sensors;
 mod table;
 mod tasks;
@@ -51,6 +52,7 @@ use crate::node::rounds::Rounds;
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
 use crate::state::series::shared::SharedSeries;
+use crate::strategies::strategy::ScaledContainer;
 use crate::units::{MilliCpu, Nanos};
 
 /// Which facts of the machine were read.
@@ -85,6 +87,7 @@ pub struct Metrics {
     cpu_reads: RoundStats,
     numa_reads: RoundStats,
     suppressed: Mutex<Option<Suppressed>>,
+    scaled: Mutex<Arc<Vec<ScaledContainer>>>,
     slo_refused: AtomicU64,
     parts: PartTimes,
     /// Bytes of the page that was written last.
@@ -123,6 +126,7 @@ impl Metrics {
             cpu_reads: RoundStats::default(),
             numa_reads: RoundStats::default(),
             suppressed: Mutex::default(),
+            scaled: Mutex::default(),
             slo_refused: AtomicU64::new(0),
             parts: PartTimes::default(),
             last_page: AtomicUsize::new(0),
@@ -206,6 +210,11 @@ impl Metrics {
         *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner) = Some(decided);
     }
 
+    /// CPU burst has looked at these containers. They are shown until it looks again (qos.md 12, Q21).
+    pub fn scaled(&self, containers: &Arc<Vec<ScaledContainer>>) {
+        *self.scaled.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(containers);
+    }
+
     /// Fields of a NodeSLO were refused.
     pub fn slo_refused(&self, fields: usize) {
         self.slo_refused.fetch_add(fields as u64, Ordering::Relaxed);
@@ -246,6 +255,8 @@ impl Metrics {
             node_metric::show(&mut page, &report, self.gated.node_metric);
         }
         pods::show(&mut page, &now.pods, &shown);
+        let scaled = Arc::clone(&self.scaled.lock().unwrap_or_else(PoisonError::into_inner));
+        scaled::show(&mut page, &scaled);
         if let Some(stats) = self.executor.get() {
             executor::show(&mut page, stats);
             tasks::show(&mut page, &stats.tasks, &now.pods, at);

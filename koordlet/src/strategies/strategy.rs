@@ -1,7 +1,10 @@
 //! What a QoS strategy is, besides CPU suppression, which has a pace of its own: something that looks at the node once a
 //! tick and holds claims until the next. Pure; what it remembers is its own.
 
+use std::cell::OnceCell;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::claims::claim::{Claims, Owner};
 use crate::state::series::shared::SharedSeries;
@@ -21,6 +24,61 @@ pub trait Strategy: fmt::Debug + Send {
 
     /// Whether it could decide at least once, so that ledger entries of its owner may be judged.
     fn has_decided(&self) -> bool;
+
+    /// Figures of containers whose CPU limit it may scale, for metrics; `None` for a strategy that never does.
+    fn scaled(&self) -> Option<&Arc<Vec<ScaledContainer>>> {
+        None
+    }
+}
+
+/// A container whose CPU limit is scaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScaledContainer {
+    /// Namespace of its pod.
+    pub namespace: String,
+    /// Name of its pod.
+    pub pod: String,
+    /// Name.
+    pub container: String,
+    /// Full id.
+    pub id: Arc<str>,
+    /// Quota in force, in microseconds per 100 ms (`container_scaled_cfs_quota_us`).
+    pub quota_us: Option<i64>,
+    /// Budget of the kernel, in microseconds (`container_scaled_cfs_burst_us`).
+    pub burst_us: Option<i64>,
+}
+
+/// What the rules wish, worked out when somebody asks: most ticks nobody does.
+pub struct RuleClaims<'a> {
+    made: OnceCell<Claims>,
+    make: &'a dyn Fn() -> Claims,
+}
+
+impl<'a> RuleClaims<'a> {
+    /// Those that `make` gives.
+    pub fn new(make: &'a dyn Fn() -> Claims) -> Self {
+        Self { made: OnceCell::new(), make }
+    }
+}
+
+impl From<Claims> for RuleClaims<'_> {
+    fn from(claims: Claims) -> Self {
+        Self { made: claims.into(), make: &Claims::default }
+    }
+}
+
+impl Deref for RuleClaims<'_> {
+    type Target = Claims;
+
+    fn deref(&self) -> &Claims {
+        self.made.get_or_init(self.make)
+    }
+}
+
+impl fmt::Debug for RuleClaims<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RuleClaims").field(&self.made).finish()
+    }
 }
 
 /// What a tick looks at.
@@ -31,7 +89,7 @@ pub struct TickInput<'a> {
     /// What was collected.
     pub series: &'a SharedSeries,
     /// What the rules wish at this moment.
-    pub rules: &'a Claims,
+    pub rules: &'a RuleClaims<'a>,
     /// `CLOCK_MONOTONIC`
     pub now: Nanos,
 }

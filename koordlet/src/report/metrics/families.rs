@@ -136,6 +136,12 @@ families! {
         "CPU use of other pods that suppression saw last";
     BeSuppressBeUsedCpuCores "be_suppress_be_used_cpu_cores" Gauge Internal Reference "cores" ["node"]
         "CPU use of best-effort pods";
+    ContainerScaledCfsBurst "container_scaled_cfs_burst_us" Gauge Internal Reference "microseconds"
+        ["node" "pod_namespace" "pod_name" "container_id" "container_name"]
+        "Budget that the kernel keeps for a container by CPU burst, before it is cut to the quota";
+    ContainerScaledCfsQuota "container_scaled_cfs_quota_us" Gauge Internal Reference "microseconds per 100 ms"
+        ["node" "pod_namespace" "pod_name" "container_id" "container_name"]
+        "CFS quota of a container whose quota CPU burst may raise";
     CpusetSharePoolCpuCores "cpuset_share_pool_cpu_cores" Gauge Internal Reference "cores" ["node"]
         "CPUs that latency-sensitive pods share";
     CpusetSharePoolInfo "cpuset_share_pool_info" Gauge Internal Reference "1" ["node" "cpu"]

@@ -23,6 +23,31 @@ pub enum BurstPolicy {
     Auto,
 }
 
+/// Policies by their words.
+const POLICIES: [(&str, BurstPolicy); 4] = [
+    ("none", BurstPolicy::None),
+    ("cpuBurstOnly", BurstPolicy::CpuBurstOnly),
+    ("cfsQuotaBurstOnly", BurstPolicy::CfsQuotaBurstOnly),
+    ("auto", BurstPolicy::Auto),
+];
+
+impl BurstPolicy {
+    /// The policy of that word; any other word lets nothing burst (qos.md 5.4).
+    pub fn of_word(word: &str) -> Self {
+        POLICIES.iter().find(|(name, _)| *name == word).map_or(Self::None, |(_, policy)| *policy)
+    }
+
+    /// Whether the kernel keeps a budget.
+    pub fn has_budget(self) -> bool {
+        matches!(self, Self::CpuBurstOnly | Self::Auto)
+    }
+
+    /// Whether the quota is raised.
+    pub fn raises_quota(self) -> bool {
+        matches!(self, Self::CfsQuotaBurstOnly | Self::Auto)
+    }
+}
+
 /// The section, defaults applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,18 +83,12 @@ impl CpuBurst {
     /// The section over its defaults.
     pub(super) fn read(section: Option<&Value>, faults: &mut Faults) -> Self {
         let default = Self::default();
-        let policies = [
-            ("none", BurstPolicy::None),
-            ("cpuBurstOnly", BurstPolicy::CpuBurstOnly),
-            ("cfsQuotaBurstOnly", BurstPolicy::CfsQuotaBurstOnly),
-            ("auto", BurstPolicy::Auto),
-        ];
         Fields::read(SECTION.to_owned(), section, faults, |fields| {
             let mut percent = |name, default| fields.any_whole(name).map_or(default, Percent);
             let cfs_quota_burst = percent("cfsQuotaBurstPercent", default.cfs_quota_burst);
             let share_pool_threshold = percent("sharePoolThresholdPercent", default.share_pool_threshold);
             Self {
-                policy: fields.word("policy", &policies).unwrap_or(default.policy),
+                policy: fields.word("policy", &POLICIES).unwrap_or(default.policy),
                 cpu_burst: fields.whole("cpuBurstPercent", 0..=10_000).map_or(default.cpu_burst, Percent),
                 cfs_quota_burst,
                 cfs_quota_burst_period_seconds: fields
