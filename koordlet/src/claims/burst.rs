@@ -131,7 +131,7 @@ mod tests {
         claims.push(claim(&format!("{POD}/b"), 50_000, Owner::CpuNormalization));
         claims.push(claim(POD, 116_667, Owner::CpuNormalization));
         let kept = plan_of(&pods, None, BOUNDED, claims);
-        assert_eq!(quotas(&kept), ["hold 350000", "hold 66667", "hold 60000"]);
+        assert_eq!(quotas(&kept), ["release 350000", "hold 66667", "hold 60000"]);
     }
 
     #[test]

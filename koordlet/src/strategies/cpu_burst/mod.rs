@@ -172,7 +172,7 @@ impl CpuBurst {
         }
         let is_blind = |member: &&Member| {
             let state = self.state.containers.get(&*member.id);
-            state.is_some_and(|state| state.blind >= BLIND_TICKS)
+            state.is_some_and(|state| state.blind >= BLIND_TICKS && state.was_raised())
         };
         // One line however many there are.
         if let Some(member) = self.members.list.iter().filter(raises).find(is_blind) {

@@ -84,6 +84,11 @@ impl ContainerState {
         Self { quota, base, cause: Cause::default(), bucket: None, blind: 0 }
     }
 
+    /// Whether its quota is above the base, or has come down from there for want of figures.
+    pub fn was_raised(&self) -> bool {
+        self.quota > self.base || self.cause == Cause::Blind
+    }
+
     /// One tick, qos.md 5.4. `chance` (0 to 1) fills a new bucket.
     pub fn step(&mut self, policy: &CpuBurst, seen: &Seen, chance: f64, now: Nanos) {
         let allowed = self.count(policy, seen, chance, now);
@@ -148,7 +153,7 @@ impl ContainerState {
 
 /// Highest quota: `percent` of the base, rounded down; the base where that is no more.
 pub fn ceiling(base: i64, percent: Percent) -> i64 {
-    let ceiling = i128::from(base) * i128::from(percent.0) / 100;
+    let ceiling = i128::from(base) * i128::from(percent.0.max(100)) / 100;
     i64::try_from(ceiling).unwrap_or(i64::MAX).max(base)
 }
 
