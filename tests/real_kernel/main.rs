@@ -10,6 +10,7 @@ mod cgroup_values;
 mod churn;
 mod collect;
 mod cpuset_allocator;
+mod cpu_burst;
 mod crash;
 mod doctor;
 mod ebpf_events;

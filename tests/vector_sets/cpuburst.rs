@@ -74,8 +74,7 @@ fn limiter(row: &Row) -> Verdict {
     let mut exact = first as f64;
     let (mut now, mut got, mut want) = (NOW, Vec::new(), Vec::new());
     for step in row.input["steps"].as_array().unwrap() {
-        let (elapsed, used) =
-            (step["elapsed_ms"].as_u64().unwrap(), step["usagePercent"].as_i64().unwrap());
+        let (elapsed, used) = (step["elapsed_ms"].as_u64().unwrap(), step["usagePercent"].as_i64().unwrap());
         now = now + Nanos(elapsed * 1_000_000);
         let allowed = bucket.count(used, now);
         got.push(json!({"allowed": allowed, "tokens": bucket.tokens()}));
@@ -290,9 +289,8 @@ fn rule_claims(pod: &PodEntry, containers: &[Container], pod_quota: i64) -> Clai
         Claim::hold(CgroupTarget::new(dir, Resource::CfsQuota), value, owner, Arc::new(reason))
     };
     let lifted = containers.iter().zip(&pod.containers).filter(|(c, _)| !c.has_base());
-    let mut cgroup: Vec<Claim> = lifted
-        .map(|(_, entry)| claim(entry.dir.as_ref().unwrap(), -1, Owner::CpuSetAllocator))
-        .collect();
+    let mut cgroup: Vec<Claim> =
+        lifted.map(|(_, entry)| claim(entry.dir.as_ref().unwrap(), -1, Owner::CpuSetAllocator)).collect();
     let bursts: i64 = containers.iter().map(Container::above_base).sum();
     let own = if pod_quota > 0 { pod_quota - bursts } else { -1 };
     cgroup.push(claim(&pod.dir, own, Owner::CpuNormalization));
@@ -328,7 +326,9 @@ fn held<'a>(plan: &'a Plan, dir: &CgroupDir, resource: Resource) -> Option<&'a K
 
 fn quota(plan: &Plan, dir: &CgroupDir) -> i64 {
     match &plan.entries[&CgroupTarget::new(dir, Resource::CfsQuota)].decision {
-        Decision::Hold(KernelValue::Quota(quota)) | Decision::Release(KernelValue::Quota(quota)) => quota.raw(),
+        Decision::Hold(KernelValue::Quota(quota)) | Decision::Release(KernelValue::Quota(quota)) => {
+            quota.raw()
+        }
         other => panic!("{dir}: {other:?}"),
     }
 }

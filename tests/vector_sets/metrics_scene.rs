@@ -43,6 +43,7 @@ use koordlet::state::series::shared::SharedSeries;
 use koordlet::state::slo::Slo;
 use koordlet::state::topology::Topology;
 use koordlet::state::usage::{GroupUsage, NanoCpu, Usage};
+use koordlet::strategies::strategy::ScaledContainer;
 use koordlet::units::{Bytes, MilliCpu, Nanos};
 use serde_json::json;
 
@@ -69,6 +70,7 @@ pub(crate) fn families(format: Format) -> BTreeMap<String, Shown> {
     give_tasks(&stats);
     metrics.add_executor(&stats);
     metrics.suppressed("cpuset", Some(MilliCpu(1000)), MilliCpu(500));
+    metrics.scaled(&Arc::new(vec![scaled()]));
     metrics.node_facts_read::<(), ()>(NodeFacts::Cpu, &Ok(()));
     metrics.node_facts_read::<(), ()>(NodeFacts::Numa, &Ok(()));
     metrics.ran(Part::Sample, Duration::from_millis(1));
@@ -235,4 +237,15 @@ fn labels(line: &str) -> BTreeSet<String> {
         .map(|(name, _)| name.to_owned())
         .filter(|name| name != "le")
         .collect()
+}
+
+fn scaled() -> ScaledContainer {
+    ScaledContainer {
+        namespace: "ns".to_owned(),
+        pod: "pod".to_owned(),
+        container: "app".to_owned(),
+        id: CONTAINER.into(),
+        quota_us: Some(240_000),
+        burst_us: Some(2_000_000),
+    }
 }

@@ -32,7 +32,8 @@ pub(super) fn grow_pod(pod: &PodEntry, entries: &mut BTreeMap<CgroupTarget, Desi
     let Some(desired) = entries.get_mut(&target) else { return };
     let Some(own) = desired.quota() else { return };
     let quota = CfsQuota::Micros(own.saturating_add(added));
-    let containers: Vec<String> = by_container.values().map(|(name, more)| format!("{name} {more}")).collect();
+    let containers: Vec<String> =
+        by_container.values().map(|(name, more)| format!("{name} {more}")).collect();
     let text = format!(
         "{own} of its own and {added} by which its containers burst: {} (qos.md 5.4)",
         containers.join(", ")

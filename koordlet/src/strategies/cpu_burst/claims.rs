@@ -36,11 +36,7 @@ pub(super) fn budget(member: &Member) -> Option<i64> {
 }
 
 /// Budgets of one pod's containers, and their sum for the pod (qos.md 5.4).
-fn budgets(
-    members: &[Member],
-    reasons: &mut HashMap<(i64, i64), Arc<Reason>>,
-    claims: &mut Vec<Claim>,
-) {
+fn budgets(members: &[Member], reasons: &mut HashMap<(i64, i64), Arc<Reason>>, claims: &mut Vec<Claim>) {
     let mut of_containers = Vec::new();
     for member in members {
         let Some(budget) = budget(member) else { continue };
@@ -53,7 +49,8 @@ fn budgets(
         claims.push(hold(&member.dir, Resource::CfsBurst, Value::Int(budget), Arc::clone(reason)));
         of_containers.push(budget);
     }
-    let Some(pod) = members.first().map(|member| &member.pod.dir).filter(|_| !of_containers.is_empty()) else {
+    let Some(pod) = members.first().map(|member| &member.pod.dir).filter(|_| !of_containers.is_empty())
+    else {
         return;
     };
     let budget = pod_budget_us(of_containers);

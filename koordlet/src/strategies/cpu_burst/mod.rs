@@ -261,9 +261,8 @@ fn seen(
     now: Nanos,
 ) -> Seen {
     let from = Nanos(now.0.saturating_sub(settings.collect_interval.0.saturating_mul(2)));
-    let newest = |metric| {
-        series.newest(&SeriesKey::container(metric, &member.id), from, now).map(|(_, value)| value)
-    };
+    let newest =
+        |metric| series.newest(&SeriesKey::container(metric, &member.id), from, now).map(|(_, value)| value);
     // Only the limiter asks for the use.
     let is_limited = member.policy.cfs_quota_burst_period_seconds >= 0;
     Seen {

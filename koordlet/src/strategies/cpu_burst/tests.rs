@@ -19,7 +19,7 @@ use crate::state::slo::burst::{BurstPolicy, CpuBurst as Policy};
 use crate::state::snapshot::Snapshot;
 use crate::state::topology::{CpuInfo, Topology};
 use crate::strategies::strategy::RuleClaims;
-use crate::units::{CfsQuota, Percent};
+use crate::units::CfsQuota;
 
 const SECOND: Nanos = Nanos(1_000_000_000);
 const POD: &str = "kubepods/burstable/podu";
@@ -242,10 +242,7 @@ fn pods_of_other_classes_and_ended_ones_do_not_burst() {
         !world.strategy.claims().cgroup.is_empty()
     };
     let classes = ["LS", "SYSTEM", "", "BE", "LSR", "LSE"];
-    assert_eq!(
-        classes.map(|class| bursting(web(class, json!({})))),
-        [true, true, true, false, false, false]
-    );
+    assert_eq!(classes.map(|class| bursting(web(class, json!({})))), [true, true, true, false, false, false]);
     let mut ended = web("LS", json!({}));
     let mut pod = (*ended.pod).clone();
     pod.status.phase = "Succeeded".to_owned();
