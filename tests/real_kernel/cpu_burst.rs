@@ -24,9 +24,10 @@ struct Throttled {
 impl Throttled {
     fn new() -> Result<Self> {
         let (tree, manifests) = (Tree::new()?, Manifests::new()?);
-        let web = PodManifest::new("web", Class::Burstable)
-            .qos("LS")
-            .container("app", "webc0", |container| container.cpu_limit("200m"));
+        let web =
+            PodManifest::new("web", Class::Burstable)
+                .qos("LS")
+                .container("app", "webc0", |container| container.cpu_limit("200m"));
         let dirs = tree.make_pod(&web)?;
         let app = dirs.container("app");
         tree.set_cfs_quota(&dirs.pod, BASE)?;

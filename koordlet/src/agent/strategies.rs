@@ -29,10 +29,11 @@ impl Strategies {
     /// there.
     pub(super) fn new(config: &Config, quotas: impl FnOnce() -> BTreeMap<CgroupDir, i64>) -> Self {
         let mut all: Vec<Box<dyn Strategy>> = Vec::new();
-        if let Some(interval) = config.reconcile_interval {
-            if config.gates.is_on(Gate::CpuBurst) {
-                all.push(Box::new(CpuBurst::new(burst_settings(config, interval), quotas())));
-            }
+        let Some(interval) = config.reconcile_interval else {
+            return Self { all, revision: 0, said: Once::default() };
+        };
+        if config.gates.is_on(Gate::CpuBurst) {
+            all.push(Box::new(CpuBurst::new(burst_settings(config, interval), quotas())));
         }
         Self { all, revision: 0, said: Once::default() }
     }

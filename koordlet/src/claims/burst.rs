@@ -54,13 +54,11 @@ fn settle(desired: &mut Desired) -> Option<i64> {
         Wish::Hold(Value::Quota(quota)) => quota.micros(),
         Wish::Hold(_) | Wish::Leave => None,
     };
-    match base.filter(|base| *base < raised) {
-        Some(base) => Some(raised - base),
-        None => {
-            desired.step_back();
-            None
-        }
+    let base = base.filter(|base| *base < raised);
+    if base.is_none() {
+        desired.step_back();
     }
+    base.map(|base| raised - base)
 }
 
 #[cfg(test)]

@@ -58,8 +58,7 @@ impl Bucket {
         let elapsed = now.0.saturating_sub(self.counted.0) / MILLISECOND;
         self.counted = self.counted + Nanos(elapsed.saturating_mul(MILLISECOND));
         let rate = match percent {
-            TAKES_FROM.. => TAKES_FROM.saturating_sub(percent),
-            ..GIVES_BELOW => TAKES_FROM.saturating_sub(percent),
+            TAKES_FROM.. | ..GIVES_BELOW => TAKES_FROM.saturating_sub(percent),
             _ => 0,
         };
         let change = rate.saturating_mul(i64::try_from(elapsed).unwrap_or(i64::MAX));
