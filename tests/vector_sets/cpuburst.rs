@@ -82,7 +82,7 @@ fn limiter(row: &Row) -> Verdict {
         exact = (exact + rate as f64 * elapsed as f64 / 1000.0).clamp(-most as f64, most as f64);
         // Sums of thousandths in doubles are off by less than this.
         let whole = (exact + exact.signum() * 1e-6).trunc();
-        want.push(json!({"allowed": exact > 1e-6, "tokens": whole as i64}));
+        want.push(json!({"allowed": exact > 1e-6, "tokens": whole}));
     }
     match row.defect.as_deref() {
         Some("Q18") => row.compare_with(&want.into(), &got.into()),

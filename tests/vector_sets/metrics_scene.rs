@@ -38,12 +38,12 @@ use koordlet::state::node_metric::build::Report;
 use koordlet::state::pods::PodTable;
 use koordlet::state::predict::prod::{Predicted, ProdPrediction};
 use koordlet::state::pressure::{GroupPressure, NodePressure};
+use koordlet::state::scaled::ScaledContainer;
 use koordlet::state::series::settings::SeriesSettings;
 use koordlet::state::series::shared::SharedSeries;
 use koordlet::state::slo::Slo;
 use koordlet::state::topology::Topology;
 use koordlet::state::usage::{GroupUsage, NanoCpu, Usage};
-use koordlet::strategies::strategy::ScaledContainer;
 use koordlet::units::{Bytes, MilliCpu, Nanos};
 use serde_json::json;
 

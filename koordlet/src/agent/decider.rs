@@ -15,6 +15,7 @@ use crate::claims::plan::Plan;
 use crate::claims::planner::Planner;
 use crate::error_chain::chain;
 use crate::rules::{RuleNotice, RuleSettings, Rules};
+use crate::state::scaled::ScaledContainer;
 use crate::state::series::shared::SharedSeries;
 use crate::state::snapshot::Snapshot;
 use crate::state::usage::Usage;
@@ -22,7 +23,7 @@ use crate::strategies::cpu_suppress::state::{Condition, Held, SuppressState};
 use crate::strategies::cpu_suppress::{
     Figures, SuppressInput, SuppressOutcome, SuppressSettings, claims_in_force, fast_look, step,
 };
-use crate::strategies::strategy::{RuleClaims, ScaledContainer, TickInput};
+use crate::strategies::strategy::{RuleClaims, TickInput};
 use crate::units::Nanos;
 
 /// All deciders and what they remember.

@@ -9,9 +9,10 @@ use crate::cgroup::path::CgroupDir;
 use crate::claims::claim::{Claims, Owner};
 use crate::config::Config;
 use crate::config::gates::Gate;
+use crate::state::scaled::ScaledContainer;
 use crate::state::snapshot::Snapshot;
 use crate::strategies::cpu_burst::{BurstSettings, CpuBurst};
-use crate::strategies::strategy::{ScaledContainer, Strategy, TickInput};
+use crate::strategies::strategy::{Strategy, TickInput};
 use crate::units::Nanos;
 
 /// Owners whose claims strategies make, CPU suppression aside.

@@ -51,8 +51,8 @@ use crate::node::round_log::RoundStats;
 use crate::node::rounds::Rounds;
 use crate::state::facts::Facts;
 use crate::state::hub::Readers;
+use crate::state::scaled::ScaledContainer;
 use crate::state::series::shared::SharedSeries;
-use crate::strategies::strategy::ScaledContainer;
 use crate::units::{MilliCpu, Nanos};
 
 /// Which facts of the machine were read.

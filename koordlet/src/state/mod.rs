@@ -23,6 +23,7 @@ pub mod pressure;
 pub mod resctrl;
 pub mod reserve;
 pub mod sandbox;
+pub mod scaled;
 pub mod series;
 pub mod slo;
 pub mod snapshot;

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::claims::claim::{Claims, Owner};
+use crate::state::scaled::ScaledContainer;
 use crate::state::series::shared::SharedSeries;
 use crate::state::snapshot::Snapshot;
 use crate::units::Nanos;
@@ -29,23 +30,6 @@ pub trait Strategy: fmt::Debug + Send {
     fn scaled(&self) -> Option<&Arc<Vec<ScaledContainer>>> {
         None
     }
-}
-
-/// A container whose CPU limit is scaled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScaledContainer {
-    /// Namespace of its pod.
-    pub namespace: String,
-    /// Name of its pod.
-    pub pod: String,
-    /// Name.
-    pub container: String,
-    /// Full id.
-    pub id: Arc<str>,
-    /// Quota in force, in microseconds per 100 ms (`container_scaled_cfs_quota_us`).
-    pub quota_us: Option<i64>,
-    /// Budget of the kernel, in microseconds (`container_scaled_cfs_burst_us`).
-    pub burst_us: Option<i64>,
 }
 
 /// What the rules wish, worked out when somebody asks: most ticks nobody does.

@@ -2,7 +2,7 @@
 
 use super::exposition::Exposition;
 use super::families::Family;
-use crate::strategies::strategy::ScaledContainer;
+use crate::state::scaled::ScaledContainer;
 
 /// What one family shows of a container.
 type Figure = fn(&ScaledContainer) -> Option<i64>;

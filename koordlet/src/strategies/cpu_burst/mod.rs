@@ -26,9 +26,10 @@ use members::{Base, Member, Members};
 use node_state::{NodeState, SharePool};
 use quota::{BLIND_TICKS, ContainerState, Seen};
 
-use super::strategy::{ScaledContainer, Strategy, StrategyNotice, TickInput};
+use super::strategy::{Strategy, StrategyNotice, TickInput};
 use crate::cgroup::path::CgroupDir;
 use crate::claims::claim::{Claims, Owner};
+use crate::state::scaled::ScaledContainer;
 use crate::state::series::key::SeriesKey;
 use crate::state::series::metric::Metric;
 use crate::state::series::shared::SharedSeries;
