@@ -557,8 +557,7 @@ def pod_values(pod, rules, world):
         own.update({} if bvt is None else {"bvt": bvt})
     containers = {}
     for container in apps(pod) + inits(pod):
-        managed = not is_kata(pod) or mutation == "kata-containers-managed"
-        containers[container["name"]] = of(container) if managed else {}
+        containers[container["name"]] = of(container)
     fit(pod, own, containers, world)
     return own, in_sandbox, containers
 
@@ -602,8 +601,10 @@ def answer(world, rules):
         if sandbox is not None:
             show(f"{pod_dir(pod)}/{sandbox}", in_sandbox, {"shares": 2, "quota": UNLIMITED, "memory": UNLIMITED})
         ids = statuses(pod)
+        # Containers of a virtual machine have no directories on the host.
+        on_host = not is_kata(pod) or mutation == "kata-containers-managed"
         for container in apps(pod) + inits(pod):
-            if container["name"] in ids:
+            if container["name"] in ids and on_host:
                 values, own_native = containers[container["name"]], native_container(pod, container)
                 show(container_dir(pod, ids[container["name"]]), values, own_native)
     suppressed(world, classes["BestEffort"], files)
@@ -611,17 +612,17 @@ def answer(world, rules):
 
 
 def suppressed(world, best_effort, files):
-    """CPU suppression decides by the load, qos.md 5.1: the class directory's quota, or CPUs of all beneath it."""
-    threshold = (world.get("slo") or {}).get("resourceUsedThresholdWithBE") or {}
-    if not threshold.get("enable") or not gate(world, "BECPUSuppress"):
+    """CPU suppression decides by the load, qos.md 5.1: the class directory's quota, or CPUs of all beneath it. What
+    CPUs it gives back when it ends is the pool, which is not the rules' either."""
+    if not gate(world, "BECPUSuppress"):
         return
     names = FILES[world["cgroup"]]
-    if threshold.get("cpuSuppressPolicy") == "cfsQuota":
+    threshold = (world.get("slo") or {}).get("resourceUsedThresholdWithBE") or {}
+    if threshold.get("enable") and threshold.get("cpuSuppressPolicy") == "cfsQuota":
         files[best_effort][names["quota"]] = "any"
-    else:
-        for where in files:
-            if where == best_effort or where.startswith(best_effort + "/"):
-                files[where][names["cpus"]] = "any"
+    for where in files:
+        if where == best_effort or where.startswith(best_effort + "/"):
+            files[where][names["cpus"]] = "any"
 
 
 def text(world, key, value):

@@ -26,6 +26,7 @@ pub mod binary;
 mod certificates;
 pub mod entry;
 pub mod hierarchy;
+pub mod hook_worlds;
 pub mod http;
 pub mod kubelet;
 pub mod latency;

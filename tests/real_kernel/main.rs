@@ -22,6 +22,7 @@ mod executor_rig;
 mod executor_writes;
 mod fallback;
 mod group_use;
+mod hook_rules;
 mod inspect_node;
 mod kit_works;
 mod mainline_equivalents;
