@@ -39,6 +39,11 @@ const PLANS: &str = "koordlet_part_runs_total{node=\"node-1\",part=\"plan\"}";
 /// The rows of this section.
 pub(crate) fn thousand_containers() -> Result<Vec<Row>> {
     let field = Field::of((0..PODS).map(|index| pod(index, "1")).collect())?;
+    // In files of their own, so that one pod's manifest can change.
+    for (index, pod) in field.pods.iter().enumerate() {
+        field.manifests.write(&format!("pod-{index}"), pod)?;
+    }
+    field.manifests.remove("pods")?;
     let files = Files::of(&field);
     let agent = Agent::of(&field.tree, &field.manifests)?.flag("feature-gates", "CPUNormalization=true");
     set_ratio(&field, 0)?;

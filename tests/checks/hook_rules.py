@@ -50,6 +50,9 @@ MUTATIONS = [
     "pod-lowered-without-hooks",
     "kata-containers-managed",
     "empty-pool-not-skipped",
+    "ls-pool-for-best-effort-directory",
+    "numa-allocation-ignored",
+    "quota-kept-beside-pinned-cpus",
 ]
 DEFAULT_GATES = {
     "GroupIdentity": True,
@@ -147,10 +150,6 @@ def kube_qos(pod):
     return pod["status"]["qosClass"]
 
 
-def is_active(pod):
-    return pod["status"].get("phase") not in ("Succeeded", "Failed")
-
-
 def is_kata(pod):
     return pod["spec"].get("runtimeClassName") == "kata"
 
@@ -181,6 +180,13 @@ def statuses(pod):
     status = pod["status"]
     all_of_them = (status.get("containerStatuses") or []) + (status.get("initContainerStatuses") or [])
     return {each["name"]: each["containerID"] for each in all_of_them if each.get("containerID")}
+
+
+def has_waiting(pod):
+    """Whether a container has not started, so that the sandbox's directory cannot be told (hooks.md 1)."""
+    status = pod["status"]
+    all_of_them = (status.get("containerStatuses") or []) + (status.get("initContainerStatuses") or [])
+    return any(not each.get("containerID") for each in all_of_them)
 
 
 def parsed(text, what):
@@ -397,7 +403,7 @@ def batch_values(request, limit, memory, ratio, quota_off):
 
 def batch_resource(pod, container, rules, world):
     """BatchResource, hooks.md 8.3. `container` is None for the pod's directory."""
-    if qos(pod) != "BE" or not is_active(pod):
+    if qos(pod) != "BE":
         return {}
     threshold = (world.get("slo") or {}).get("resourceUsedThresholdWithBE") or {}
     quota_off = bool(threshold.get("enable")) and threshold.get("cpuSuppressPolicy") == "cfsQuota"
@@ -426,7 +432,7 @@ def batch_resource(pod, container, rules, world):
 
 def cpu_normalization(pod, container, rules):
     """CPUNormalization, hooks.md 9.3 and 9.4, with 9.5: a pod with CPUs of its own is none of its."""
-    if rules.ratio is None or qos(pod) not in ("LS", None) or not is_active(pod):
+    if rules.ratio is None or qos(pod) not in ("LS", None):
         return {}
     if allocated_cpus(pod) and mutation != "pinned-pods-normalized":
         return {}
@@ -448,7 +454,8 @@ def cpuset_of(pod, pools, world):
     )
     allocation = status.get("numaNodeResources") or []
     best_effort_by_gate = name == "BE" and gate(world, "BECPUManager")
-    if any(is_allocated(each) for each in allocation) and (name != "BE" or best_effort_by_gate):
+    numa_aware = any(is_allocated(each) for each in allocation) and mutation != "numa-allocation-ignored"
+    if numa_aware and (name != "BE" or best_effort_by_gate):
         pool = pools.be if best_effort_by_gate else pools.ls
         return joined(cpus for each in allocation for node, cpus in pool if node == each.get("node", 0))
     everything = joined(cpus for _, cpus in pools.ls)
@@ -457,7 +464,8 @@ def cpuset_of(pod, pools, world):
     if name == "LS":
         return everything
     # By label too: best effort never gets the LS pools (17 row 26).
-    if kube_qos(pod) == "BestEffort" or name == "BE":
+    in_best_effort = kube_qos(pod) == "BestEffort" and mutation != "ls-pool-for-best-effort-directory"
+    if in_best_effort or name == "BE":
         return ""
     return None if pools.is_static else everything
 
@@ -470,6 +478,8 @@ def cpuset_allocator(pod, rules, world):
         return {}, False
     values = {"cpus": cpus} if cpus else {}
     pinned = bool(allocated_cpus(pod)) and qos(pod) in ("LSE", "LSR", "LS", None)
+    if mutation == "quota-kept-beside-pinned-cpus":
+        pinned = False
     if pinned:
         values["quota"] = UNLIMITED
     return values, pinned
@@ -539,7 +549,7 @@ def pod_values(pod, rules, world):
     """Values of the pod's directory, the sandbox's, and each container's by name."""
     on = lambda name: gate(world, name)
     pinned, in_sandbox = False, {}
-    if on("CPUSetAllocator") and is_active(pod):
+    if on("CPUSetAllocator"):
         in_sandbox, pinned = cpuset_allocator(pod, rules, world)
 
     def of(container):
@@ -599,7 +609,8 @@ def answer(world, rules):
         show(pod_dir(pod), own, native_pod(pod))
         sandbox = (world.get("sandboxes") or {}).get(pod["metadata"]["uid"])
         if sandbox is not None:
-            show(f"{pod_dir(pod)}/{sandbox}", in_sandbox, {"shares": 2, "quota": UNLIMITED, "memory": UNLIMITED})
+            known = {} if has_waiting(pod) else in_sandbox
+            show(f"{pod_dir(pod)}/{sandbox}", known, {"shares": 2, "quota": UNLIMITED, "memory": UNLIMITED})
         ids = statuses(pod)
         # Containers of a virtual machine have no directories on the host.
         on_host = not is_kata(pod) or mutation == "kata-containers-managed"
@@ -629,7 +640,10 @@ def text(world, key, value):
     """A value as the kernel's file shows it."""
     v2 = world["cgroup"] == "v2"
     if key == "cpus":
-        return list_text(cpu_list(value))
+        try:
+            return list_text(cpu_list(value))
+        except Malformed:
+            return value
     if key == "quota" and v2:
         return f"{'max' if value == UNLIMITED else value} {PERIOD}"
     if key == "memory":

@@ -11,8 +11,7 @@ pub const PODS: usize = 100;
 pub const WORLDS: usize = 102;
 
 /// Gates that differ from their defaults; the agent is given the same.
-pub const GATES: [(&str, bool); 3] =
-    [("CPUNormalization", true), ("CPUSetAllocator", false), ("GroupIdentity", false)];
+pub const GATES: [(&str, bool); 1] = [("CPUNormalization", true)];
 
 const RATIO: &str = "node.koordinator.sh/cpu-normalization-ratio";
 const STATUS: &str = "scheduling.koordinator.sh/resource-status";
@@ -25,11 +24,13 @@ pub struct World {
     pub node: Map<String, Value>,
     /// Spec of the NodeSLO.
     pub slo: Value,
+    /// Annotations of the NodeResourceTopology.
+    pub topology: Map<String, Value>,
 }
 
 /// All worlds, in order.
 pub fn worlds() -> Vec<World> {
-    let plain = || World { node: Map::new(), slo: slo("off", 0) };
+    let plain = || World { node: Map::new(), slo: slo("off", 0), topology: topology(0) };
     let changing = (1..WORLDS - 1).map(World::nth);
     std::iter::once(plain()).chain(changing).chain(std::iter::once(plain())).collect()
 }
@@ -44,7 +45,7 @@ impl World {
         if ratio != "-" {
             node.insert(RATIO.to_owned(), ratio.into());
         }
-        Self { node, slo: slo(policies[number % policies.len()], number) }
+        Self { node, slo: slo(policies[number % policies.len()], number), topology: topology(number) }
     }
 
     /// As the oracle reads it.
@@ -57,6 +58,7 @@ impl World {
             "gates": GATES.iter().map(|(name, on)| ((*name).to_owned(), (*on).into())).collect::<Map<_, _>>(),
             "node": self.node,
             "slo": self.slo,
+            "topology": self.topology,
             "pods": pods,
             "sandboxes": sandboxes,
         })
@@ -75,6 +77,29 @@ fn slo(policy: &str, number: usize) -> Value {
         "resourceUsedThresholdWithBE": threshold,
         "resourceQOSStrategy": {"lsrClass": class(0, 2), "lsClass": class(1, 2), "beClass": class(2, -1)},
     })
+}
+
+/// Pools of CPUs 0 and 1, which every machine has, in changing hands; one that cannot be read is among them.
+fn topology(number: usize) -> Map<String, Value> {
+    let pools = [
+        r#"[{"socket":0,"node":0,"cpuset":"0-1"}]"#,
+        r#"[{"socket":0,"node":0,"cpuset":"1"}]"#,
+        r#"[{"socket":0,"node":0,"cpuset":"0"},{"socket":0,"node":1,"cpuset":"1"}]"#,
+        r#"[{"socket":0,"node":0,"cpuset":"1"},{"socket":0,"node":1,"cpuset":""}]"#,
+        "[{bad",
+    ];
+    let policies = [r#"{"policy":"none"}"#, r#"{"policy":"none"}"#, r#"{"policy":"static"}"#];
+    // Not exclusive: that would leave best effort no CPU at all on a machine of two.
+    let system = ["{}", r#"{"cpuset":"1","cpusetExclusive":false}"#];
+    [
+        ("node.koordinator.sh/cpu-shared-pools", pools[number % pools.len()]),
+        ("node.koordinator.sh/be-cpu-shared-pools", pools[0]),
+        ("kubelet.koordinator.sh/cpu-manager-policy", policies[number / 3 % policies.len()]),
+        ("node.koordinator.sh/system-qos-resource", system[number / 2 % system.len()]),
+    ]
+    .into_iter()
+    .map(|(key, text)| (key.to_owned(), text.into()))
+    .collect()
 }
 
 /// The pods.
@@ -97,7 +122,8 @@ const SHAPES: &[fn(Draft) -> Draft] = &[
     |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, "{bad"),
     |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
     |pod| pod.class("Burstable", "LS").app(limit("2")).spec("runtimeClassName", "kata".into()),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).phase("Succeeded"),
+    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, ON_NODE_0),
+    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, ON_NODE_1),
     |pod| pod.class("Burstable", "").app(limit("1150m")),
     |pod| pod.class("BestEffort", "").app(json!({})),
     |pod| pod.class("Guaranteed", "").app(limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
@@ -119,9 +145,11 @@ const SHAPES: &[fn(Draft) -> Draft] = &[
     |pod| pod.class("BestEffort", "BE").app(json!({})).annotation(EXTENDED, r#"{"containers":{}}"#),
     |pod| pod.class("BestEffort", "BE").app(json!({})).annotation(EXTENDED, "{bad"),
     |pod| pod.class("BestEffort", "BE").app(batch("500", "1000", "1Gi")).spec("runtimeClassName", "kata".into()),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "1000", "1Gi")).phase("Failed"),
     |pod| pod.class("BestEffort", "LS").app(batch("500", "1000", "1Gi")),
 ];
+
+const ON_NODE_0: &str = r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}}]}"#;
+const ON_NODE_1: &str = r#"{"numaNodeResources":[{"node":1,"resources":{"cpu":"1"}}]}"#;
 
 const IN_ANNOTATION: &str = r#"{"containers":{"a0":{"requests":{"kubernetes.io/batch-cpu":"300"},
     "limits":{"kubernetes.io/batch-cpu":"1k","kubernetes.io/batch-memory":"64Mi"}}}}"#;
@@ -177,11 +205,6 @@ impl Draft {
 
     fn annotation(mut self, key: &str, text: &str) -> Self {
         self.metadata["annotations"][key] = text.into();
-        self
-    }
-
-    fn phase(mut self, phase: &str) -> Self {
-        self.status["phase"] = phase.into();
         self
     }
 

@@ -20,6 +20,7 @@ mod executor_foreign;
 mod executor_ledger;
 mod executor_rig;
 mod executor_writes;
+mod explain_chain;
 mod fallback;
 mod group_use;
 mod hook_rules;

@@ -237,3 +237,6 @@ impl Decider {
         SuppressInput { snapshot, usage, be_dir: &self.be_dir, settings: self.settings }
     }
 }
+
+#[cfg(test)]
+mod tests;

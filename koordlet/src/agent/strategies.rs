@@ -39,6 +39,12 @@ impl Strategies {
         Self { all, revision: 0, said: Once::default() }
     }
 
+    /// These, whatever the gates.
+    #[cfg(test)]
+    pub(super) fn of(all: Vec<Box<dyn Strategy>>) -> Self {
+        Self { all, revision: 0, said: Once::default() }
+    }
+
     /// Whether there are any.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()

@@ -1,5 +1,7 @@
 //! Pods, trees and plans for the tests of claims and rules.
 
+pub(crate) mod random;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

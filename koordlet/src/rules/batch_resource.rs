@@ -2,7 +2,7 @@
 //! BE that name batch resources; all others stay as the kubelet set them.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::batch_spec::{BatchAmounts, BatchSums};
 use super::plugin::{News, Plugin};
@@ -70,7 +70,8 @@ impl BatchResource {
         let limit = sums.cpu_limit.filter(|_| self.quota_enabled());
         let unscaled = limit.map_or(CfsQuota::Unlimited, |limit| CfsQuota::from_milli(MilliCpu(limit)));
         let quota = Value::Quota(self.ratio.scale(unscaled));
-        wishes.push(key(Resource::CfsQuota, limit), quota, || self.quota_reason(limit, unscaled, of_pod));
+        let reason = || self.quota_reason(sums.cpu_limit, of_pod);
+        wishes.push(key(Resource::CfsQuota, sums.cpu_limit), quota, reason);
 
         let memory = sums.memory_limit.and_then(|bytes| u64::try_from(bytes).ok());
         let value = Value::Memory(memory.map_or(MemoryLimit::Unlimited, MemoryLimit::Bytes));
@@ -83,25 +84,25 @@ impl BatchResource {
         });
     }
 
-    fn quota_reason(&self, limit: Option<i64>, unscaled: CfsQuota, of_pod: bool) -> Reason {
+    /// The whole way from the limit to the quota: its batch limit, the node's ratio, the policy that lifts it.
+    fn quota_reason(&self, limit: Option<i64>, of_pod: bool) -> Reason {
         let Some(limit) = limit else {
-            let text = if self.quota_enabled() {
-                no_limit(of_pod, "batch-cpu")
-            } else {
-                "the suppress policy cfsQuota limits the best-effort directory itself (hooks.md 8.3)"
-                    .to_owned()
-            };
-            return Reason { text, inputs: BTreeMap::new() };
+            return Reason { text: no_limit(of_pod, "batch-cpu"), inputs: BTreeMap::new() };
         };
         let whose = if of_pod { "the pod's" } else { "the container's" };
+        let unscaled = CfsQuota::from_milli(MilliCpu(limit));
+        let mut text = format!("{whose} batch-cpu limit of {limit}m");
         let mut inputs = BTreeMap::from([("batchCpuLimit", limit.to_string())]);
-        let text = match self.ratio.ratio() {
-            Some(ratio) if ratio.scale(unscaled) != unscaled => {
-                inputs.insert("ratio", ratio.to_string());
-                format!("{whose} batch-cpu limit of {limit}m, ceil({unscaled} / {ratio}) (hooks.md 8.3)")
-            }
-            _ => format!("{whose} batch-cpu limit of {limit}m (hooks.md 8.3)"),
-        };
+        if let Some(ratio) = self.ratio.ratio().filter(|ratio| ratio.scale(unscaled) != unscaled) {
+            inputs.insert("ratio", ratio.to_string());
+            // Writing to a String cannot fail.
+            _ = write!(text, ", ceil({unscaled} / {ratio})");
+        }
+        if !self.quota_enabled() {
+            inputs.insert("cpuSuppressPolicy", SuppressPolicy::CfsQuota.to_string());
+            text += ", lifted: the suppress policy cfsQuota limits the best-effort directory itself";
+        }
+        text += " (hooks.md 8.3)";
         Reason { text, inputs }
     }
 }

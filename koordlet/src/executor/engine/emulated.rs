@@ -1,5 +1,8 @@
 //! A cgroup v1 kernel in memory, with the real one's refusals, for tests: what it says no to and why was tried
-//! on a live 6.18 kernel (cases C006, C007, C009, C011, C012, C026, C027, C039, C041, C042).
+//! on a live 6.18 kernel (cases C006, C007, C009, C011, C012, C026, C027, C039, C041, C042). On request a unified one
+//! (v2), which refuses less.
+
+mod unified;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,25 +22,29 @@ const UNLIMITED: i64 = 9_223_372_036_854_771_712;
 
 /// A group in all three hierarchies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) id: u64,
+pub(crate) struct Group {
+    pub(crate) id: u64,
     /// Hierarchies in which it is there; a runtime makes them one after another.
-    pub(super) made_in: BTreeSet<Controller>,
-    pub(super) quota: i64,
-    pub(super) period: i64,
-    pub(super) burst: i64,
-    pub(super) shares: u64,
-    pub(super) idle: i64,
-    pub(super) cpus: CpuSet,
-    pub(super) mems: CpuSet,
-    pub(super) memory: i64,
-    pub(super) memsw: i64,
-    pub(super) memory_used: i64,
-    pub(super) tasks: bool,
+    pub(crate) made_in: BTreeSet<Controller>,
+    pub(crate) quota: i64,
+    pub(crate) period: i64,
+    pub(crate) burst: i64,
+    pub(crate) shares: u64,
+    pub(crate) idle: i64,
+    /// Of vendors' kernels.
+    pub(crate) bvt: i64,
+    pub(crate) cpus: CpuSet,
+    pub(crate) mems: CpuSet,
+    pub(crate) memory: i64,
+    pub(crate) memsw: i64,
+    pub(crate) memory_used: i64,
+    pub(crate) tasks: bool,
 }
 
 #[derive(Default)]
 struct State {
+    /// Files and rules of v2.
+    unified: bool,
     groups: BTreeMap<CgroupDir, Group>,
     next_id: u64,
     writes: Vec<String>,
@@ -51,18 +58,27 @@ struct State {
 
 /// The kernel.
 #[derive(Clone)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     state: Arc<Mutex<State>>,
     layout: Arc<Layout>,
     _folder: Arc<tempfile::TempDir>,
 }
 
-pub(super) fn dir(path: &str) -> CgroupDir {
+pub(crate) fn dir(path: &str) -> CgroupDir {
     CgroupDir::new(path).unwrap()
 }
 
 impl Kernel {
-    pub(super) fn new() -> Self {
+    /// A v2 kernel, with a vendor's files if asked for.
+    pub(crate) fn unified() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset memory io\n").unwrap();
+        let layout = Arc::new(Layout::of_folder(folder.path()).unwrap());
+        let state = State { unified: true, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), layout, _folder: Arc::new(folder) }
+    }
+
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for controller in ["cpu", "cpuset", "memory"] {
             std::fs::create_dir(folder.path().join(controller)).unwrap();
@@ -71,11 +87,11 @@ impl Kernel {
         Self { state: Arc::default(), layout, _folder: Arc::new(folder) }
     }
 
-    pub(super) fn layout(&self) -> Arc<Layout> {
+    pub(crate) fn layout(&self) -> Arc<Layout> {
         Arc::clone(&self.layout)
     }
 
-    pub(super) fn watch(&self) -> KernelWatch {
+    pub(crate) fn watch(&self) -> KernelWatch {
         KernelWatch(self.clone())
     }
 
@@ -84,12 +100,12 @@ impl Kernel {
     }
 
     /// Makes a group in all hierarchies, with its parent's CPUs as a runtime would give it.
-    pub(super) fn mkdir(&self, path: &str) -> u64 {
+    pub(crate) fn mkdir(&self, path: &str) -> u64 {
         self.mkdir_in(path, &[Controller::Cpu, Controller::Cpuset, Controller::Memory])
     }
 
     /// Makes a group in some hierarchies; again for further ones.
-    pub(super) fn mkdir_in(&self, path: &str, controllers: &[Controller]) -> u64 {
+    pub(crate) fn mkdir_in(&self, path: &str, controllers: &[Controller]) -> u64 {
         if let Some(parent) = dir(path).parent().filter(|parent| !self.groups().contains_key(parent)) {
             self.mkdir(parent.as_str());
         }
@@ -105,6 +121,7 @@ impl Kernel {
             burst: 0,
             shares: 1024,
             idle: 0,
+            bvt: 0,
             cpus: above.as_ref().map_or_else(|| "0-7".parse().unwrap(), |g| g.cpus.clone()),
             mems: above.as_ref().map_or_else(|| "0".parse().unwrap(), |g| g.mems.clone()),
             memory: UNLIMITED,
@@ -117,7 +134,7 @@ impl Kernel {
     }
 
     /// Removes a group from all hierarchies; watches end.
-    pub(super) fn rmdir(&self, path: &str) {
+    pub(crate) fn rmdir(&self, path: &str) {
         let mut state = self.state();
         state.groups.remove(&dir(path));
         let gone: Vec<Place> = state.watched.iter().filter(|p| p.dir == dir(path)).cloned().collect();
@@ -127,21 +144,21 @@ impl Kernel {
         }
     }
 
-    pub(super) fn group(&self, path: &str) -> Group {
+    pub(crate) fn group(&self, path: &str) -> Group {
         self.state().groups[&dir(path)].clone()
     }
 
-    pub(super) fn set(&self, path: &str, change: impl FnOnce(&mut Group)) {
+    pub(crate) fn set(&self, path: &str, change: impl FnOnce(&mut Group)) {
         change(self.state().groups.get_mut(&dir(path)).unwrap());
     }
 
     /// Everything that can be set, to compare states.
-    pub(super) fn groups(&self) -> BTreeMap<CgroupDir, Group> {
+    pub(crate) fn groups(&self) -> BTreeMap<CgroupDir, Group> {
         self.state().groups.clone()
     }
 
     /// Somebody else's write. True if the kernel took it.
-    pub(super) fn foreign(&self, path: &str, resource: Resource, text: &str) -> bool {
+    pub(crate) fn foreign(&self, path: &str, resource: Resource, text: &str) -> bool {
         let taken = self.state().set(&dir(path), resource, text).is_ok();
         if taken {
             self.raise(&dir(path), resource);
@@ -150,7 +167,7 @@ impl Kernel {
     }
 
     /// From now on this write fails.
-    pub(super) fn fail(&self, path: &str, resource: Resource, errno: Option<Errno>) {
+    pub(crate) fn fail(&self, path: &str, resource: Resource, errno: Option<Errno>) {
         let mut state = self.state();
         match errno {
             Some(errno) => state.faults.insert((dir(path), resource), errno),
@@ -158,27 +175,27 @@ impl Kernel {
         };
     }
 
-    pub(super) fn limit_watches(&self, limit: usize) {
+    pub(crate) fn limit_watches(&self, limit: usize) {
         self.state().watch_limit = Some(limit);
     }
 
-    pub(super) fn take_writes(&self) -> Vec<String> {
+    pub(crate) fn take_writes(&self) -> Vec<String> {
         std::mem::take(&mut self.state().writes)
     }
 
-    pub(super) fn take_refusals(&self) -> Vec<String> {
+    pub(crate) fn take_refusals(&self) -> Vec<String> {
         std::mem::take(&mut self.state().refusals)
     }
 
-    pub(super) fn take_reads(&self) -> usize {
+    pub(crate) fn take_reads(&self) -> usize {
         std::mem::take(&mut self.state().reads)
     }
 
-    pub(super) fn take_events(&self) -> Vec<FileEvent> {
+    pub(crate) fn take_events(&self) -> Vec<FileEvent> {
         std::mem::take(&mut self.state().events)
     }
 
-    pub(super) fn hierarchy(&self, resource: Resource) -> usize {
+    pub(crate) fn hierarchy(&self, resource: Resource) -> usize {
         let controller = resource.controller();
         self.layout.hierarchies().iter().position(|h| h.controllers().contains(&controller)).unwrap()
     }
@@ -187,7 +204,8 @@ impl Kernel {
         let place = Place { hierarchy: self.hierarchy(resource), dir: at.clone() };
         let mut state = self.state();
         if state.watched.contains(&place) {
-            let name = resource.v1_name().to_owned();
+            let loc = self.layout.file(at, resource).unwrap();
+            let name = loc.relative.file_name().unwrap().to_str().unwrap().to_owned();
             state.events.push(FileEvent::Modified { place, name });
         }
     }
@@ -201,12 +219,16 @@ impl State {
 
     fn text(&self, at: &CgroupDir, resource: Resource) -> Result<String, Errno> {
         let group = self.get(at, resource)?;
+        if let Some(text) = self.unified.then(|| unified::text(group, resource)).flatten() {
+            return Ok(text);
+        }
         Ok(match resource {
             Resource::CfsQuota => group.quota.to_string(),
             Resource::CfsPeriod => group.period.to_string(),
             Resource::CfsBurst => group.burst.to_string(),
             Resource::CpuShares => group.shares.to_string(),
             Resource::CpuIdle => group.idle.to_string(),
+            Resource::BvtWarpNs => group.bvt.to_string(),
             Resource::Cpus => group.cpus.to_string(),
             Resource::Mems => group.mems.to_string(),
             Resource::MemoryLimit => group.memory.to_string(),
@@ -221,13 +243,18 @@ impl State {
             return Err(*errno);
         }
         let mut group = self.get(at, resource)?.clone();
+        let text = &*if self.unified { unified::plain(resource, text) } else { text.to_owned() };
         let number = || text.trim().parse::<i64>().map_err(|_| Errno::EINVAL);
         match resource {
             Resource::CfsQuota => group.quota = number()?.max(-1),
             Resource::CfsPeriod => group.period = number()?,
             Resource::CfsBurst => group.burst = number()?,
             Resource::CpuShares if group.idle == 1 => return Err(Errno::EINVAL),
-            Resource::CpuShares => group.shares = u64::try_from(number()?).unwrap().clamp(2, 262_144),
+            Resource::CpuShares => {
+                let (least, most) = if self.unified { (1, 10_000) } else { (2, 262_144) };
+                group.shares = u64::try_from(number()?).unwrap().clamp(least, most);
+            }
+            Resource::BvtWarpNs => group.bvt = number()?,
             Resource::CpuIdle => {
                 let idle = number()?;
                 if idle != group.idle {
@@ -237,7 +264,7 @@ impl State {
             }
             Resource::Cpus => {
                 group.cpus = self.list(at, text, |g| &g.cpus)?;
-                if group.cpus.is_empty() && group.tasks {
+                if group.cpus.is_empty() && group.tasks && !self.unified {
                     return Err(Errno::ENOSPC);
                 }
             }
@@ -256,7 +283,7 @@ impl State {
                 } else {
                     group.memsw = bytes;
                 }
-                if group.memory > group.memsw {
+                if group.memory > group.memsw && !self.unified {
                     return Err(Errno::EINVAL);
                 }
             }
@@ -274,6 +301,9 @@ impl State {
     /// A list within the parent's, and not without any of a child's.
     fn list(&self, at: &CgroupDir, text: &str, of: impl Fn(&Group) -> &CpuSet) -> Result<CpuSet, Errno> {
         let list: CpuSet = text.trim_end().parse().map_err(|_| Errno::EINVAL)?;
+        if self.unified {
+            return Ok(list);
+        }
         if at.parent().is_some_and(|parent| !list.is_subset(of(&self.groups[&parent]))) {
             return Err(Errno::EACCES);
         }
@@ -288,7 +318,7 @@ impl State {
     /// finite one above.
     fn bandwidth_holds(&self) -> bool {
         self.groups.iter().filter(|(_, g)| g.quota >= 0).all(|(at, group)| {
-            let mut above = at.parent();
+            let mut above = at.parent().filter(|_| !self.unified);
             while let Some(parent) = above {
                 let g = &self.groups[&parent];
                 if g.quota >= 0 && group.quota * g.period > g.quota * group.period {
@@ -340,7 +370,7 @@ impl Backend for Kernel {
 }
 
 /// Watches of the emulated kernel.
-pub(super) struct KernelWatch(Kernel);
+pub(crate) struct KernelWatch(Kernel);
 
 impl Watch for KernelWatch {
     fn add(&mut self, place: &Place) -> io::Result<()> {

@@ -327,6 +327,6 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod emulated;
+pub(crate) mod emulated;
 #[cfg(test)]
 mod tests;
