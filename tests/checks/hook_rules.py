@@ -42,7 +42,6 @@ MUTATIONS = [
     "no-least-quota",
     "batch-scaled-below-one",
     "policy-ignored",
-    "pinned-pods-normalized",
     "unlimited-container-not-seen",
     "annotation-not-read",
     "init-counts-in-batch-sum",
@@ -50,7 +49,6 @@ MUTATIONS = [
     "pod-lowered-without-hooks",
     "kata-containers-managed",
     "empty-pool-not-skipped",
-    "ls-pool-for-best-effort-directory",
     "numa-allocation-ignored",
     "quota-kept-beside-pinned-cpus",
 ]
@@ -434,7 +432,7 @@ def cpu_normalization(pod, container, rules):
     """CPUNormalization, hooks.md 9.3 and 9.4, with 9.5: a pod with CPUs of its own is none of its."""
     if rules.ratio is None or qos(pod) not in ("LS", None):
         return {}
-    if allocated_cpus(pod) and mutation != "pinned-pods-normalized":
+    if allocated_cpus(pod):
         return {}
     native = native_pod(pod) if container is None else native_container(pod, container)
     return {"quota": scale(native["quota"], rules.ratio)} if native["quota"] > 0 else {}
@@ -464,8 +462,7 @@ def cpuset_of(pod, pools, world):
     if name == "LS":
         return everything
     # By label too: best effort never gets the LS pools (17 row 26).
-    in_best_effort = kube_qos(pod) == "BestEffort" and mutation != "ls-pool-for-best-effort-directory"
-    if in_best_effort or name == "BE":
+    if kube_qos(pod) == "BestEffort" or name == "BE":
         return ""
     return None if pools.is_static else everything
 
