@@ -218,7 +218,7 @@ fn a_hundred_pods_follow_the_rules_through_a_hundred_changes() -> Result<()> {
 
     ensure!(running.stop()?.success());
     let output = agent.verb("restore", &[])?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "restore: {output:?}");
     for ((dir, file), text) in pods.initial.iter().filter(|((_, file), _)| !file.starts_with("cpuset")) {
         let found = pods.read(dir, file)?;
         ensure!(found == *text, "{dir} {file} is {found} after a restore, and was {text}");

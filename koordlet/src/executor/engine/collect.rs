@@ -249,16 +249,11 @@ impl Engine {
         Some(Todo { target: target.clone(), id, text, period, change, kind })
     }
 
-    /// The value and the deed that bring an original back. An empty CPU list, where that does not mean the
-    /// parent's, is refused once there are tasks: the parent's list is what it had come to (C026).
+    /// The value and the deed that bring an original back.
     fn original_to_give(&self, target: &CgroupTarget, original: &Original) -> Option<(Value, Kind)> {
-        let CgroupTarget { dir, resource } = target;
-        let value = self.value_of(*resource, &Back::Original(original.clone()))?;
-        let inherits = self.parts.files.layout().semantics().empty_cpuset_inherits;
-        if matches!(&value, Value::Cpus(list) if list.is_empty()) && !inherits {
-            let text = self.parts.backend.read(&dir.parent()?, *resource).ok()?;
-            let parents = self.parts.files.value(*resource, &text, None)?;
-            return Some((parents, Kind::Give { original: None }));
+        let value = self.value_of(target.resource, &Back::Original(original.clone()))?;
+        if let Some(cut) = self.original_cpus_cut(target, &value) {
+            return Some((Value::Cpus(cut), Kind::Give { original: None }));
         }
         Some((value, Kind::Give { original: Some(original.clone()) }))
     }

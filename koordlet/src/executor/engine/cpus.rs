@@ -66,6 +66,38 @@ impl Engine {
         (left != *wish && !left.is_empty()).then(|| Cut { wish: wish.clone(), parents, left })
     }
 
+    /// What is left of an original list where the kernel refuses it, `None` if it takes it. An empty one is refused once
+    /// there are tasks: the parent's list is what it had come to (C026). The parent may have less than it had then: CPUs
+    /// that were the original's are others' by now.
+    pub(super) fn original_cpus_cut(&self, target: &CgroupTarget, original: &Value) -> Option<CpuSet> {
+        let Value::Cpus(list) = original else { return None };
+        let semantics = self.parts.files.layout().semantics();
+        if semantics.empty_cpuset_inherits && !semantics.child_cpuset_bounded_by_parent {
+            return None;
+        }
+        let parents = self.list_given_or_present(&CgroupTarget::new(&target.dir.parent()?, target.resource))?;
+        let left = list.intersection(&parents);
+        if left.is_empty() {
+            return Some(parents);
+        }
+        (left != *list).then_some(left)
+    }
+
+    /// The list that a directory gets back, where it was changed and is to, else the one that it has.
+    fn list_given_or_present(&self, target: &CgroupTarget) -> Option<CpuSet> {
+        let given = self.about_to_get(target).and_then(|back| self.value_of(target.resource, &back));
+        if let Some(Value::Cpus(cpus)) = given
+            && !cpus.is_empty()
+        {
+            return Some(cpus);
+        }
+        let text = self.parts.backend.read(&target.dir, target.resource).ok()?;
+        match self.parts.files.value(target.resource, &text, None)? {
+            Value::Cpus(cpus) => Some(cpus),
+            _ => None,
+        }
+    }
+
     /// The list that a directory has once all is done; `None` if that cannot be told.
     fn cpus_to_be(&self, dir: &CgroupDir, others: &[Todo]) -> Option<CpuSet> {
         let target = CgroupTarget::new(dir, Resource::Cpus);

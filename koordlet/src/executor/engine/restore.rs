@@ -64,16 +64,25 @@ impl Engine {
             self.forget(target);
             return Err(());
         };
-        let back = match self.baseline(target) {
-            Some(value) => Back::Value(value),
-            None => Back::Original(entry.original.clone()),
-        };
-        let goal = Goal::Give(back);
+        let goal = Goal::Give(self.restored(entry));
         let todo = self.compare(target, entry.id, text, &goal);
         if todo.is_none() {
             self.reached(target, &goal, now);
         }
         Ok(todo)
+    }
+
+    fn restored(&self, entry: &Entry) -> Back {
+        match self.baseline(&entry.target) {
+            Some(value) => Back::Value(value),
+            None => Back::Original(entry.original.clone()),
+        }
+    }
+
+    /// What a target is about to get back; `None` if it is not.
+    pub(super) fn about_to_get(&self, target: &CgroupTarget) -> Option<Back> {
+        let entry = self.parts.ledger.get(target)?;
+        if self.released { Some(self.restored(entry)) } else { self.back(target) }
     }
 
     /// What a withdrawn claim on a target falls back to.

@@ -184,3 +184,31 @@ fn c026_an_empty_original_comes_back_as_the_parents_list() {
     assert_eq!(rig.apply(&PlanOf::synced(), seconds(2)), ["be/p1 cpuset.cpus 0-7"]);
     rig.no_refusal();
 }
+
+/// The directories above went to a smaller pool and were let go there: what they have is what a container can get back.
+#[test]
+fn an_original_list_beyond_its_parents_present_one_comes_back_as_far_as_the_parent_has_it() {
+    for has_left_the_plan in [false, true] {
+        let mut rig = Rig::new(&["be", "be/p1", "be/p1/c"]);
+        let narrow = |plan: PlanOf| {
+            let plan = plan.hold("be", Resource::Cpus, cpus("0-1")).hold("be/p1", Resource::Cpus, cpus("0-1"));
+            plan.hold("be/p1/c", Resource::Cpus, cpus("1"))
+        };
+        rig.apply(&narrow(PlanOf::synced()), seconds(1));
+        let pool = |plan: PlanOf| {
+            let plan = plan.release("be", Resource::Cpus, cpus("1-3"), Owner::BePool);
+            plan.release("be/p1", Resource::Cpus, cpus("1-3"), Owner::BePool)
+        };
+        rig.apply(&pool(PlanOf::synced()).hold("be/p1/c", Resource::Cpus, cpus("1")), seconds(2));
+        if has_left_the_plan {
+            rig.apply(&PlanOf::synced(), seconds(3));
+        } else {
+            rig = rig.restart();
+            let report = rig.engine.restore_all(seconds(3));
+            assert_eq!((report.restored.len(), report.failed), (1, Vec::new()));
+        }
+        assert_eq!(rig.kernel.group("be/p1/c").cpus.to_string(), "1-3", "it was 0-7");
+        assert!(rig.engine.ledger().is_empty());
+        rig.no_refusal();
+    }
+}
