@@ -17,7 +17,7 @@ use crate::row::Row;
 
 /// Pods, every second of them best-effort, and containers of each.
 const PODS: usize = 100;
-const CONTAINERS: usize = 10;
+const CONTAINERS: u8 = 10;
 /// Quota of a container of a latency-sensitive pod, one core.
 const SERVICE_QUOTA: i64 = 100_000;
 /// Ratios that the node is given in turn.
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(60);
 /// Reconciles with changes.
 const CHANGES: u32 = 10;
 /// No reconcile takes this long, unless something is broken.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// The agent's own count of plans.
 const PLANS: &str = "koordlet_part_runs_total{node=\"node-1\",part=\"plan\"}";
 
@@ -132,6 +132,7 @@ fn ratio(round: usize) -> f64 {
 }
 
 /// hooks.md 9.4.
+#[expect(clippy::cast_possible_truncation, reason = "a quota divided by at least 1")]
 fn scaled(quota: i64, ratio: f64) -> i64 {
     (quota as f64 / ratio).ceil() as i64
 }
@@ -194,7 +195,7 @@ impl<'a> Files<'a> {
             let mut all: Vec<(String, i64)> = containers.map(|dir| (dir, own)).collect();
             // On v1 the pod directory of a service stays as it is, design.md 4.
             if is_batch || tree.is_v2() {
-                all.push((dirs.pod.clone(), own * CONTAINERS as i64));
+                all.push((dirs.pod.clone(), own * i64::from(CONTAINERS)));
             }
             if is_batch {
                 let files = all.iter().flat_map(|(dir, _)| batch.map(|(c, name)| tree.file(c, dir, name)));

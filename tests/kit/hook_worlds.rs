@@ -66,9 +66,7 @@ impl World {
 }
 
 fn slo(policy: &str, number: usize) -> Value {
-    let class = |bit: usize, identity: i32| {
-        json!({"cpuQOS": {"enable": number >> bit & 1 == 1, "groupIdentity": identity}})
-    };
+    let class = |bit: usize, identity: i32| json!({"cpuQOS": {"enable": number >> bit & 1 == 1, "groupIdentity": identity}});
     let threshold = match policy {
         "off" => json!({"enable": false}),
         policy => json!({"enable": true, "cpuSuppressPolicy": policy, "cpuSuppressThresholdPercent": 65}),
@@ -109,43 +107,47 @@ pub fn pods() -> Vec<Value> {
 
 /// Every kind of pod that the rules tell apart.
 const SHAPES: &[fn(Draft) -> Draft] = &[
-    |pod| pod.class("Burstable", "LS").app(limit("2")),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).app(limit("500m")),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).app(json!({})),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).init(limit("3")),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).sidecar(limit("500m")),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).sidecar(json!({})),
-    |pod| pod.class("Burstable", "LS").app(limit("5m")),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).spec("overhead", json!({"cpu": "250m"})),
-    |pod| pod.class("Burstable", "LS").app(limit("1")).app(json!({})).spec("resources", limit("3")),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).waiting(limit("1")),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, "{bad"),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).spec("runtimeClassName", "kata".into()),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, ON_NODE_0),
-    |pod| pod.class("Burstable", "LS").app(limit("2")).annotation(STATUS, ON_NODE_1),
-    |pod| pod.class("Burstable", "").app(limit("1150m")),
-    |pod| pod.class("BestEffort", "").app(json!({})),
-    |pod| pod.class("Guaranteed", "").app(limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
-    |pod| pod.class("Guaranteed", "other").app(limit("1100m")),
-    |pod| pod.class("Guaranteed", "LSR").app(limit("1")).annotation(STATUS, r#"{"cpuset":"0"}"#),
-    |pod| pod.class("Guaranteed", "LSR").app(limit("1")),
-    |pod| pod.class("Guaranteed", "LSE").app(limit("1")).annotation(STATUS, r#"{"cpuset":"0"}"#),
-    |pod| pod.class("Burstable", "SYSTEM").app(limit("1")),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "1000", "1Gi")),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "500", "2Gi")).app(batch("250", "-", "-")),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "500", "2Gi")).app(json!({})),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "500", "1Gi")).init(batch("1000", "1000", "1Gi")),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "500", "1Gi")).sidecar(json!({})),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "500", "1Gi")).sidecar(batch("100", "200", "1Mi")),
-    |pod| pod.class("BestEffort", "BE").app(batch("-", "5", "1Mi")),
-    |pod| pod.class("BestEffort", "BE").app(batch("1500m", "-", "1Gi")),
-    |pod| pod.class("BestEffort", "BE").app(json!({})),
-    |pod| pod.class("BestEffort", "BE").app(json!({})).annotation(EXTENDED, IN_ANNOTATION),
-    |pod| pod.class("BestEffort", "BE").app(json!({})).annotation(EXTENDED, r#"{"containers":{}}"#),
-    |pod| pod.class("BestEffort", "BE").app(json!({})).annotation(EXTENDED, "{bad"),
-    |pod| pod.class("BestEffort", "BE").app(batch("500", "1000", "1Gi")).spec("runtimeClassName", "kata".into()),
-    |pod| pod.class("BestEffort", "LS").app(batch("500", "1000", "1Gi")),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).app(&limit("500m")),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).app(&json!({})),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).init(&limit("3")),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).sidecar(&limit("500m")),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).sidecar(&json!({})),
+    |pod| pod.class("Burstable", "LS").app(&limit("5m")),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).spec("overhead", json!({"cpu": "250m"})),
+    |pod| pod.class("Burstable", "LS").app(&limit("1")).app(&json!({})).spec("resources", limit("3")),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).waiting(&limit("1")),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).annotation(STATUS, "{bad"),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).spec("runtimeClassName", "kata".into()),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).annotation(STATUS, ON_NODE_0),
+    |pod| pod.class("Burstable", "LS").app(&limit("2")).annotation(STATUS, ON_NODE_1),
+    |pod| pod.class("Burstable", "").app(&limit("1150m")),
+    |pod| pod.class("BestEffort", "").app(&json!({})),
+    |pod| pod.class("Guaranteed", "").app(&limit("2")).annotation(STATUS, r#"{"cpuset":"0"}"#),
+    |pod| pod.class("Guaranteed", "other").app(&limit("1100m")),
+    |pod| pod.class("Guaranteed", "LSR").app(&limit("1")).annotation(STATUS, r#"{"cpuset":"0"}"#),
+    |pod| pod.class("Guaranteed", "LSR").app(&limit("1")),
+    |pod| pod.class("Guaranteed", "LSE").app(&limit("1")).annotation(STATUS, r#"{"cpuset":"0"}"#),
+    |pod| pod.class("Burstable", "SYSTEM").app(&limit("1")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "1000", "1Gi")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "500", "2Gi")).app(&batch("250", "-", "-")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "500", "2Gi")).app(&json!({})),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "500", "1Gi")).init(&batch("1000", "1000", "1Gi")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "500", "1Gi")).sidecar(&json!({})),
+    |pod| pod.class("BestEffort", "BE").app(&batch("500", "500", "1Gi")).sidecar(&batch("100", "200", "1Mi")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("-", "5", "1Mi")),
+    |pod| pod.class("BestEffort", "BE").app(&batch("1500m", "-", "1Gi")),
+    |pod| pod.class("BestEffort", "BE").app(&json!({})),
+    |pod| pod.class("BestEffort", "BE").app(&json!({})).annotation(EXTENDED, IN_ANNOTATION),
+    |pod| pod.class("BestEffort", "BE").app(&json!({})).annotation(EXTENDED, r#"{"containers":{}}"#),
+    |pod| pod.class("BestEffort", "BE").app(&json!({})).annotation(EXTENDED, "{bad"),
+    |pod| {
+        pod.class("BestEffort", "BE")
+            .app(&batch("500", "1000", "1Gi"))
+            .spec("runtimeClassName", "kata".into())
+    },
+    |pod| pod.class("BestEffort", "LS").app(&batch("500", "1000", "1Gi")),
 ];
 
 const ON_NODE_0: &str = r#"{"numaNodeResources":[{"node":0,"resources":{"cpu":"1"}}]}"#;
@@ -213,20 +215,20 @@ impl Draft {
         self
     }
 
-    fn app(self, resources: Value) -> Self {
+    fn app(self, resources: &Value) -> Self {
         self.container("containers", "a", resources, true)
     }
 
     /// An app container that has not started.
-    fn waiting(self, resources: Value) -> Self {
+    fn waiting(self, resources: &Value) -> Self {
         self.container("containers", "a", resources, false)
     }
 
-    fn init(self, resources: Value) -> Self {
+    fn init(self, resources: &Value) -> Self {
         self.container("initContainers", "i", resources, true)
     }
 
-    fn sidecar(mut self, resources: Value) -> Self {
+    fn sidecar(mut self, resources: &Value) -> Self {
         self = self.container("initContainers", "i", resources, true);
         if let Some(last) = self.spec["initContainers"].as_array_mut().and_then(|list| list.last_mut()) {
             last["restartPolicy"] = "Always".into();
@@ -234,13 +236,19 @@ impl Draft {
         self
     }
 
-    fn container(mut self, list: &str, prefix: &str, resources: Value, started: bool) -> Self {
+    fn container(mut self, list: &str, prefix: &str, resources: &Value, started: bool) -> Self {
         let number = self.spec[list].as_array().map_or(0, Vec::len);
         let name = format!("{prefix}{number}");
         let id = format!("containerd://{:08x}{prefix}{number:03x}", self.index);
         let statuses = if list == "containers" { "containerStatuses" } else { "initContainerStatuses" };
-        push(&mut self.spec[list], json!({"name": name, "image": "example.test/app:1", "resources": resources}));
-        push(&mut self.status[statuses], json!({"name": name, "containerID": if started { &*id } else { "" }}));
+        push(
+            &mut self.spec[list],
+            json!({"name": name, "image": "example.test/app:1", "resources": resources}),
+        );
+        push(
+            &mut self.status[statuses],
+            json!({"name": name, "containerID": if started { &*id } else { "" }}),
+        );
         self
     }
 

@@ -37,7 +37,8 @@ fn one_chain_tells_of_batch_limit_normalization_and_the_policy_that_lifts() -> R
     let lifting = usize::from(owners.first() == Some(&"CpuSuppress"));
     assert_eq!(owners.get(lifting..), Some(&["BatchResource", "PodSpec"][..]), "{target}");
     ensure!(claims.iter().all(|claim| claim["value"].as_str().is_some_and(is_unlimited)), "{target}");
-    let told = "the container's batch-cpu limit of 1000m, ceil(100000 / 1.25), lifted: the suppress policy cfsQuota";
+    let told =
+        "the container's batch-cpu limit of 1000m, ceil(100000 / 1.25), lifted: the suppress policy cfsQuota";
     let batch = claims.get(lifting).and_then(|claim| claim["reason"].as_str());
     ensure!(batch.is_some_and(|reason| reason.starts_with(told)), "{target}");
 

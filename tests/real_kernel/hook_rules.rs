@@ -65,7 +65,8 @@ fn ask(lines: &str, mutation: Option<&str>) -> Result<String> {
 
 fn mutations() -> Result<Vec<String>> {
     if let Some(folder) = std::env::var_os(IN_ADVANCE) {
-        let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        let names =
+            std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let names: Vec<String> = names.collect::<Result<_>>()?;
         return Ok(names.into_iter().filter(|name| name != "answers").collect());
     }

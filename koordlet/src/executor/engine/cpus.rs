@@ -75,7 +75,8 @@ impl Engine {
         if semantics.empty_cpuset_inherits && !semantics.child_cpuset_bounded_by_parent {
             return None;
         }
-        let parents = self.list_given_or_present(&CgroupTarget::new(&target.dir.parent()?, target.resource))?;
+        let parents =
+            self.list_given_or_present(&CgroupTarget::new(&target.dir.parent()?, target.resource))?;
         let left = list.intersection(&parents);
         if left.is_empty() {
             return Some(parents);

@@ -5,7 +5,7 @@
 mod unified;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use nix::errno::Errno;
@@ -72,7 +72,8 @@ impl Kernel {
     /// A v2 kernel, with a vendor's files if asked for.
     pub(crate) fn unified() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("cgroup.controllers"), "cpu cpuset memory io\n").unwrap();
+        let mut controllers = std::fs::File::create_new(folder.path().join("cgroup.controllers")).unwrap();
+        controllers.write_all(b"cpu cpuset memory io\n").unwrap();
         let layout = Arc::new(Layout::of_folder(folder.path()).unwrap());
         let state = State { unified: true, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), layout, _folder: Arc::new(folder) }

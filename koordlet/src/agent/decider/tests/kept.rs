@@ -82,7 +82,9 @@ proptest! {
                 prop_assert_ne!(&*plan, &*kept, "a plan that is said to be new");
                 kept = plan;
             }
-            by_pod.values().for_each(|of_pod| all.append(Claims::clone(of_pod)));
+            for of_pod in by_pod.values() {
+                all.append(Claims::clone(of_pod));
+            }
             let anew = rules.claims(&snapshot);
             prop_assert_eq!(sorted(&all), sorted(&anew));
             prop_assert_eq!(&*kept, &plan(input(anew)));

@@ -145,9 +145,7 @@ impl Scene {
     }
 
     fn policy(&self) -> SloMerger {
-        let class = |bit: u8, identity: i64| {
-            json!({"cpuQOS": {"enable": self.classes >> bit & 1 == 1, "groupIdentity": identity}})
-        };
+        let class = |bit: u8, identity: i64| json!({"cpuQOS": {"enable": self.classes >> bit & 1 == 1, "groupIdentity": identity}});
         let spec = json!({
             "resourceUsedThresholdWithBE": {
                 "enable": self.suppress.is_some(),

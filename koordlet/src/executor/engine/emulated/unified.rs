@@ -19,7 +19,9 @@ pub(super) fn text(group: &Group, resource: Resource) -> Option<String> {
 pub(super) fn plain(resource: Resource, text: &str) -> String {
     let first = text.split(' ').next().unwrap_or_default();
     match resource {
-        Resource::CfsQuota | Resource::MemoryLimit | Resource::MemswLimit if first == "max" => "-1".to_owned(),
+        Resource::CfsQuota | Resource::MemoryLimit | Resource::MemswLimit if first == "max" => {
+            "-1".to_owned()
+        }
         _ => first.to_owned(),
     }
 }

@@ -191,7 +191,8 @@ fn an_original_list_beyond_its_parents_present_one_comes_back_as_far_as_the_pare
     for has_left_the_plan in [false, true] {
         let mut rig = Rig::new(&["be", "be/p1", "be/p1/c"]);
         let narrow = |plan: PlanOf| {
-            let plan = plan.hold("be", Resource::Cpus, cpus("0-1")).hold("be/p1", Resource::Cpus, cpus("0-1"));
+            let plan =
+                plan.hold("be", Resource::Cpus, cpus("0-1")).hold("be/p1", Resource::Cpus, cpus("0-1"));
             plan.hold("be/p1/c", Resource::Cpus, cpus("1"))
         };
         rig.apply(&narrow(PlanOf::synced()), seconds(1));
