@@ -174,7 +174,7 @@ fn c027_cpusets_move_from_one_cpu_to_the_other_on_all_levels() -> Result<()> {
 }
 
 #[test]
-fn c024_cpus_outside_the_parents_are_refused_and_explained() -> Result<()> {
+fn c024_cpus_outside_the_parents_are_cut_or_refused_and_explained() -> Result<()> {
     need!(offers::cgroup_v1());
     need!(offers::cpus(2));
     let dirs = Dirs::new()?;
@@ -182,10 +182,13 @@ fn c024_cpus_outside_the_parents_are_refused_and_explained() -> Result<()> {
         dirs.tree.write(Controller::Cpuset, dir, "cpuset.cpus", "0")?;
     }
     let rig = Rig::start()?;
-    let plan = Plans::new().hold(&dirs.container, Resource::Cpus, cpus("0-1")?)?;
-    rig.apply(&plan)?;
+    rig.apply(&Plans::new().hold(&dirs.container, Resource::Cpus, cpus("0-1")?)?)?;
     let report = rig.report("cpuset.cpus")?;
-    ensure!(report.state == TargetState::Refused, "{report:?}");
+    ensure!(report.state == TargetState::Held && report.value.as_deref() == Some("0"), "{report:?}");
+    ensure!(report.detail.is_some_and(|detail| detail.contains("0-1 cut to 0")), "what is left is said");
+    rig.apply(&Plans::new().hold(&dirs.container, Resource::Cpus, cpus("1")?)?)?;
+    let report = rig.report("cpuset.cpus")?;
+    ensure!(report.state == TargetState::Refused, "nothing is left: {report:?}");
     ensure!(report.detail.is_some_and(|detail| detail.contains("EACCES")));
     for dir in [&dirs.class, &dirs.pod] {
         dirs.tree.write(Controller::Cpuset, dir, "cpuset.cpus", "0-1")?;
