@@ -23,6 +23,11 @@ impl CgroupDirError {
     }
 }
 
+/// `NAME_MAX`: longest part of a path, in bytes.
+const MAX_PART: usize = 255;
+/// Longest path: `PATH_MAX`, less what the hierarchy's root and a file's name may take.
+const MAX_LENGTH: usize = 3584;
+
 impl CgroupDir {
     /// Checks and normalises a path; outer slashes are dropped.
     pub fn new(path: &str) -> Result<Self, CgroupDirError> {
@@ -34,8 +39,12 @@ impl CgroupDir {
         if trimmed.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
             return Err(error("it has an empty, `.` or `..` part"));
         }
-        if trimmed.contains('\0') {
-            return Err(error("it has a NUL byte"));
+        // The kernel makes no such directory; what names one comes from an object that is wrong.
+        if trimmed.contains(['\0', '\n']) {
+            return Err(error("it has a NUL byte or a line break"));
+        }
+        if trimmed.len() > MAX_LENGTH || trimmed.split('/').any(|part| part.len() > MAX_PART) {
+            return Err(error("it is longer than a path can be"));
         }
         Ok(Self(trimmed.into()))
     }
@@ -74,5 +83,31 @@ impl CgroupDir {
 impl fmt::Display for CgroupDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_cannot_have_names_no_directory() {
+        let long = |length| "x".repeat(length);
+        assert!(CgroupDir::new(&format!("kubepods/pod{}/{}", long(252), long(255))).is_ok());
+        for bad in [
+            "",
+            "/",
+            "a//b",
+            "a/..",
+            "./a",
+            "a\0",
+            "a\nb",
+            &long(256),
+            &format!("kubepods/{}", long(5000)),
+            &vec![long(255); 15].join("/"),
+        ] {
+            let error = CgroupDir::new(bad).unwrap_err().to_string();
+            assert!(error.len() < 400, "{error}");
+        }
     }
 }

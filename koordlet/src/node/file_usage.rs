@@ -3,7 +3,7 @@
 //! Descriptors are kept between samples, a bounded number of them: a read on a kept one takes a quarter of the
 //! time of open, read and close. One is dropped with its directory: the kernel answers ENODEV from then on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -21,12 +21,18 @@ use crate::units::Nanos;
 #[derive(Clone, Debug)]
 pub struct UsageFiles {
     layout: Arc<Layout>,
+    /// Directories whose file failed when it was last tried, which has been told.
+    failing: HashSet<CgroupDir>,
 }
+
+/// As many failing directories are remembered; beyond that all are told anew.
+const MAX_FAILING: usize = 1024;
 
 /// The open CPU time file of one directory.
 #[derive(Debug)]
 pub struct UsageFile {
     file: HeldFile,
+    dir: CgroupDir,
     /// Cgroup id of the directory when it was opened.
     pub id: u64,
 }
@@ -34,16 +40,33 @@ pub struct UsageFile {
 impl UsageFiles {
     /// Files of these hierarchies.
     pub fn new(layout: Arc<Layout>) -> Self {
-        Self { layout }
+        Self { layout, failing: HashSet::new() }
     }
 
-    /// Opens a directory's file; `None` if there is no such directory, or it cannot be read (said in the log).
-    pub fn open(&self, dir: &CgroupDir) -> Option<UsageFile> {
-        let file = self.layout.open(dir, Resource::CpuUsage);
-        let file = file.inspect_err(|error| tracing::warn!(%error, "no CPU time from a file")).ok()??;
+    /// Opens a directory's file; `None` if there is no such directory, or it cannot be read, which is told once.
+    pub fn open(&mut self, dir: &CgroupDir) -> Option<UsageFile> {
+        let file = match self.layout.open(dir, Resource::CpuUsage) {
+            Ok(file) => file,
+            Err(error) => {
+                self.tell(dir, &error);
+                None
+            }
+        }?;
         let root = self.layout.hierarchy_root(Controller::Cpuacct)?;
         let id = std::fs::metadata(root.join(dir.as_str())).ok()?.ino();
-        Some(UsageFile { file, id })
+        Some(UsageFile { file, dir: dir.clone(), id })
+    }
+
+    /// Says that a directory's file cannot be used, once until it can.
+    fn tell(&mut self, dir: &CgroupDir, error: &dyn std::error::Error) {
+        if self.failing.contains(dir) {
+            return;
+        }
+        if self.failing.len() >= MAX_FAILING {
+            self.failing.clear();
+        }
+        self.failing.insert(dir.clone());
+        tracing::warn!(%dir, %error, "no CPU time from a file");
     }
 
     /// Whether there is such a directory; true if that cannot be told.
@@ -52,13 +75,25 @@ impl UsageFiles {
         root.is_none_or(|root| root.join(dir.as_str()).try_exists().unwrap_or(true))
     }
 
-    /// Reads an open file, collection.md 3.7; `None` if its directory is gone.
-    pub fn read(&self, file: &UsageFile, buffer: &mut ReadBuffer) -> Option<Nanos> {
-        let text = file.file.read(buffer).and_then(|text| match text {
+    /// Reads an open file, collection.md 3.7; `None` if its directory is gone, or it cannot be used, which is told
+    /// once.
+    pub fn read(&mut self, file: &UsageFile, buffer: &mut ReadBuffer) -> Option<Nanos> {
+        let read = file.file.read(buffer).and_then(|text| match text {
             Some(text) => self.layout.parse_cpu_time(text).map(Some).map_err(io::Error::other),
             None => Ok(None),
         });
-        text.inspect_err(|error| tracing::warn!(%error, "no CPU time from a file")).ok()?
+        match read {
+            Ok(total) => {
+                if !self.failing.is_empty() {
+                    self.failing.remove(&file.dir);
+                }
+                total
+            }
+            Err(error) => {
+                self.tell(&file.dir, &error);
+                None
+            }
+        }
     }
 }
 
@@ -117,11 +152,12 @@ impl FileCpuTime {
     }
 
     /// Reads an entry again; false if its directory is gone.
-    fn refresh(files: &UsageFiles, dir: &CgroupDir, entry: &mut Entry, buffer: &mut ReadBuffer) -> bool {
+    fn refresh(files: &mut UsageFiles, dir: &CgroupDir, entry: &mut Entry, buffer: &mut ReadBuffer) -> bool {
         let read = match &entry.file {
             Some(file) => files.read(file, buffer),
             None => {
-                files.open(dir).filter(|file| file.id == entry.id).and_then(|file| files.read(&file, buffer))
+                let file = files.open(dir).filter(|file| file.id == entry.id);
+                file.and_then(|file| files.read(&file, buffer))
             }
         };
         if let Some(total) = read {
@@ -134,7 +170,7 @@ impl FileCpuTime {
 impl CpuTime for FileCpuTime {
     fn sample(&mut self) {
         self.sample += 1;
-        let (sample, files, buffer) = (self.sample, &self.files, &mut self.buffer);
+        let (sample, files, buffer) = (self.sample, &mut self.files, &mut self.buffer);
         let mut closed = 0;
         self.entries.retain(|dir, entry| {
             let keep = sample - entry.asked <= FORGET_AFTER && Self::refresh(files, dir, entry, buffer);
@@ -213,6 +249,33 @@ mod tests {
         assert_eq!(usage.total(&dir("x")), Some(Nanos(1)));
         std::fs::remove_dir_all(folder.path().join("cpuacct/x")).unwrap();
         assert!(usage.identity(&dir("x")).is_some());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_told_once_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("cpuacct/kubepods/a/cpuacct.usage");
+        put(&file, "nonsense\n");
+        let mut usage = reader(folder.path(), 2);
+        let mut ask = || {
+            usage.sample();
+            (usage.total(&dir("kubepods/a")).is_some(), usage.files.failing.len())
+        };
+        // Each look at it is one more failure, and no more news.
+        assert_eq!([ask(), ask()], [(false, 1), (false, 1)]);
+        put(&file, "5\n");
+        assert_eq!(ask(), (true, 0));
+    }
+
+    #[test]
+    fn what_is_remembered_of_failures_has_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        put(&folder.path().join("cpuacct/x/cpuacct.usage"), "1\n");
+        let mut files = reader(folder.path(), 2).files;
+        for number in 0..3 * MAX_FAILING {
+            files.tell(&dir(&format!("kubepods/{number}")), &io::Error::other("no"));
+        }
+        assert!(files.failing.len() <= MAX_FAILING);
     }
 
     #[test]
