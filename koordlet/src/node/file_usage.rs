@@ -153,12 +153,11 @@ impl FileCpuTime {
 
     /// Reads an entry again; false if its directory is gone.
     fn refresh(files: &mut UsageFiles, dir: &CgroupDir, entry: &mut Entry, buffer: &mut ReadBuffer) -> bool {
-        let read = match &entry.file {
-            Some(file) => files.read(file, buffer),
-            None => {
-                let file = files.open(dir).filter(|file| file.id == entry.id);
-                file.and_then(|file| files.read(&file, buffer))
-            }
+        let read = if let Some(file) = &entry.file {
+            files.read(file, buffer)
+        } else {
+            let file = files.open(dir).filter(|file| file.id == entry.id);
+            file.and_then(|file| files.read(&file, buffer))
         };
         if let Some(total) = read {
             entry.total = entry.total.max(total);

@@ -121,8 +121,12 @@ impl Engine {
                 self.parts.files.file_name(dir, *resource).as_deref() == Some(name)
             })
             .collect();
+        let is_echo = !written.is_empty() && written.iter().all(|target| self.is_echo(target));
         for target in written {
             self.written_by_somebody(&target, now);
+        }
+        if is_echo {
+            return;
         }
         // What was refused because of this file may be accepted now.
         for near in self.refused_near(&quota) {
@@ -136,6 +140,18 @@ impl Engine {
             let at = now.max(refusal.at + RETRY_PAUSE);
             self.make_due(target, at);
         }
+    }
+
+    /// Whether a write left a refused file as we saw it last: most likely our own, of a value that the kernel did not
+    /// keep. Trying again because of that would try for ever.
+    fn is_echo(&self, target: &CgroupTarget) -> bool {
+        let CgroupTarget { dir, resource } = target;
+        self.refused.contains(target)
+            && self
+                .tracks
+                .get(target)
+                .and_then(|track| track.text.as_ref())
+                .is_some_and(|seen| self.parts.backend.read(dir, *resource).is_ok_and(|text| text == *seen))
     }
 
     /// A file that we hold was written.

@@ -55,6 +55,29 @@ fn the_third_write_within_a_minute_is_repaired_after_ten_seconds_and_reported() 
 }
 
 #[test]
+fn the_echo_of_a_refused_write_does_not_try_it_again() {
+    let mut rig = Rig::new(&["be"]);
+    rig.kernel.fail("be", Resource::CfsQuota, Some(Errno::EINVAL));
+    let plan = PlanOf::synced().hold("be", Resource::CfsQuota, quota(50_000));
+    rig.apply(&plan, seconds(1));
+    // Its own pace: 2 s, 4 s, 8 s.
+    rig.tick(seconds(2));
+    rig.tick(seconds(4));
+    assert_eq!(rig.figure("refused"), 3);
+    let write = |rig: &mut Rig, text: &str, now| {
+        rig.kernel.fail("be", Resource::CfsQuota, None);
+        assert!(rig.kernel.foreign("be", Resource::CfsQuota, text));
+        rig.kernel.fail("be", Resource::CfsQuota, Some(Errno::EINVAL));
+        rig.pump(now);
+        rig.tick(now);
+    };
+    write(&mut rig, "-1", seconds(6));
+    assert_eq!(rig.figure("refused"), 3, "the file is as we saw it");
+    write(&mut rig, "70000", seconds(7));
+    assert_eq!(rig.figure("refused"), 4, "another value may let ours in");
+}
+
+#[test]
 fn a_period_that_somebody_changes_scales_the_quota_and_stays() {
     let (mut rig, _) = held(50_000);
     let writes = rig.foreign("be", Resource::CfsPeriod, "50000", seconds(5));
