@@ -121,6 +121,11 @@ impl Decider {
         self.strategies.scaled()
     }
 
+    /// Whether a strategy has yet to decide for the first time.
+    pub(super) fn awaits_strategies(&self) -> bool {
+        self.strategies.await_inputs()
+    }
+
     /// Whether a tick has anybody to ask.
     pub(super) fn has_strategies(&self) -> bool {
         !self.strategies.is_empty()

@@ -195,6 +195,10 @@ impl RunLoop {
         self.is_final = self.joined.is_final(now);
         self.sources.tell(&self.world.writers().troubles);
         self.host_apps = self.world.host_apps();
+        if self.decider.awaits_strategies() {
+            // What they hold goes on from what the kernel has, so it must not be taken away by a plan before.
+            self.tick();
+        }
         if !self.suppress_on || !Arc::ptr_eq(&policy, &self.readers.slo.borrow()) {
             self.step();
         } else {
@@ -263,13 +267,17 @@ impl RunLoop {
     }
 
     fn strategies(&mut self) {
+        self.tick();
+        self.replan();
+    }
+
+    fn tick(&mut self) {
         let begin = Instant::now();
         self.decider.tick(&self.readers.snapshot(), &self.effects.series, monotonic());
         if let Some(scaled) = self.decider.scaled() {
             self.effects.metrics.scaled(scaled);
         }
         self.effects.metrics.ran(Part::Strategies, begin.elapsed());
-        self.replan();
     }
 
     fn look(&mut self) {

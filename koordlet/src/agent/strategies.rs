@@ -50,6 +50,11 @@ impl Strategies {
         self.all.is_empty()
     }
 
+    /// Whether one of them has yet to decide for the first time.
+    pub(super) fn await_inputs(&self) -> bool {
+        self.all.iter().any(|strategy| !strategy.has_decided())
+    }
+
     /// Has each of them look at the node.
     pub(super) fn tick(&mut self, input: &TickInput<'_>) {
         let mut notices = Vec::new();

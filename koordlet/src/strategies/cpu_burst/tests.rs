@@ -371,3 +371,14 @@ fn what_is_remembered_can_be_recorded_and_replayed() {
     world.strategy = CpuBurst::new(SETTINGS, BTreeMap::new()).with_state(state);
     assert_eq!(world.run(1), [414_720]);
 }
+
+#[test]
+fn c017_a_budget_of_zero_is_a_budget() {
+    let mut world = World::new(BurstPolicy::CpuBurstOnly);
+    world.pods([web("LS", json!({keys::CPU_BURST: r#"{"cpuBurstPercent": 0}"#}))]);
+    world.tick();
+    let bursts =
+        [POD.to_owned(), format!("{POD}/a")].map(|path| said(&world.plan(), &path, Resource::CfsBurst));
+    assert_eq!(bursts, ["hold 0", "hold 0"]);
+    assert_eq!(world.quotas(), ["release 350000", "release 200000"]);
+}

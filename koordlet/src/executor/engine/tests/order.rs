@@ -33,7 +33,7 @@ fn c007_an_unclaimed_burst_goes_down_with_its_quota_and_comes_back() {
 }
 
 #[test]
-fn c215_a_burst_above_the_quota_is_cut_to_it_once_and_explained() {
+fn c215_q16_a_burst_above_the_quota_is_cut_to_it_once_and_explained() {
     let mut rig = Rig::new(&["be/p1"]);
     rig.kernel.set("be/p1", |group| group.quota = 100_000);
     let plan = PlanOf::synced().hold("be/p1", Resource::CfsBurst, Value::Int(1_000_000));
