@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::with;
 use crate::api::keys;
 use crate::api::node::Node;
+use crate::api::qos::QosClass;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::semantics::Semantics;
 use crate::cgroup::value::Value;
@@ -32,6 +33,9 @@ struct World {
     ratio: Option<&'static str>,
     /// What suppression holds on the best-effort directory.
     suppress: Option<Suppress>,
+    /// What containers outside of best effort burst to, in percent of their own limit. It may be less than what their
+    /// quota is by now.
+    burst: Option<i64>,
     rules: RuleSettings,
     semantics: Semantics,
     /// Whether the rules have seen the suppress policy yet.
@@ -55,11 +59,13 @@ fn world() -> impl Strategy<Value = World> {
         (0_u32..4).prop_map(Suppress::Cpus),
     ]);
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (pods, amount(&["0.80", "1.00", "1.20", "1.5", "5.00"]), suppress, flags).prop_map(
-        |(pods, ratio, suppress, (normalization, batch, cpusets, bounded, policy_seen))| World {
+    let burst = prop::option::of(prop::sample::select(vec![50_i64, 100, 120, 300]));
+    (pods, amount(&["0.80", "1.00", "1.20", "1.5", "5.00"]), (suppress, burst), flags).prop_map(
+        |(pods, ratio, (suppress, burst), (normalization, batch, cpusets, bounded, policy_seen))| World {
             pods: table(pods.into_iter().enumerate().map(|(index, pod)| renamed(&pod, index))),
             ratio,
             suppress,
+            burst,
             rules: with(&plugins(&[
                 (normalization, PluginKind::CpuNormalization),
                 (batch, PluginKind::BatchResource),
@@ -93,6 +99,24 @@ impl World {
         rules.observe(&snapshot);
         let mut claims = rules.claims(&snapshot).cgroup;
         claims.extend(self.suppress_claims());
+        claims.extend(self.burst_claims());
+        claims
+    }
+
+    /// Claims shaped like those of the strategy: quotas of containers.
+    fn burst_claims(&self) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        for pod in self.pods.pods.values().filter(|pod| matches!(pod.qos, None | Some(QosClass::Ls))) {
+            let native = NativePod::new(pod);
+            for container in &pod.containers {
+                let (Some(dir), Some(percent)) = (&container.dir, self.burst) else { continue };
+                let Some(quota) = native.container(container).quota.micros() else { continue };
+                let reason = Reason { text: "throttled".to_owned(), inputs: BTreeMap::new() };
+                let value = Value::Quota(CfsQuota::Micros((quota * percent / 100).max(1000)));
+                let target = CgroupTarget::new(dir, Resource::CfsQuota);
+                claims.push(Claim::hold(target, value, Owner::CpuBurst, Arc::new(reason)));
+            }
+        }
         claims
     }
 
