@@ -68,7 +68,10 @@ impl<'a> StandIn<'a> {
 
     /// The kubelet tells of this pod from now on.
     pub(crate) fn tell(&mut self, pod: &PodManifest) {
-        self.pods.push(pod.object());
+        let mut object = pod.object();
+        // The agent takes pods of its own node only.
+        object["spec"]["nodeName"] = json!(self.name);
+        self.pods.push(object);
         self.publish();
     }
 
