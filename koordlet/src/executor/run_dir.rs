@@ -13,15 +13,15 @@ use crate::units::Nanos;
 /// Between two looks whether it is still there.
 const LOOK: Nanos = Nanos(5_000_000_000);
 
-/// The lock and the ledger of the run directory; a dry run leaves no trace there.
+/// The lock and the ledger of the run directory; a dry run has neither, but its socket lies there.
 pub(super) fn open(
     config: &ExecutorConfig,
 ) -> Result<(Option<RunLock>, Ledger, Option<Damage>), ExecutorError> {
+    let path = &config.run_dir;
+    make(path).map_err(|source| ExecutorError::RunDir { path: path.clone(), source })?;
     if config.dry_run {
         return Ok((None, Ledger::in_memory(), None));
     }
-    let path = &config.run_dir;
-    make(path).map_err(|source| ExecutorError::RunDir { path: path.clone(), source })?;
     let lock = RunLock::take(path)?;
     let (ledger, damage) = Ledger::open(path)?;
     Ok((Some(lock), ledger, damage))
@@ -74,9 +74,28 @@ impl RunDirGuard {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::cgroup::layout::Layout;
     use crate::executor::ledger::{FILE, lock};
+    use crate::host::roots::Roots;
+
+    #[test]
+    fn a_dry_run_has_a_directory_for_its_socket_and_neither_lock_nor_ledger() {
+        let above = tempfile::tempdir().unwrap();
+        fs::create_dir(above.path().join("cpu")).unwrap();
+        let config = ExecutorConfig {
+            layout: Arc::new(Layout::of_folder(above.path()).unwrap()),
+            run_dir: above.path().join("not/yet/there"),
+            roots: Roots::host(),
+            dry_run: true,
+            host_root: None,
+            observer: None,
+        };
+        assert!(open(&config).unwrap().0.is_none());
+        assert_eq!(fs::read_dir(&config.run_dir).unwrap().count(), 0);
+    }
 
     #[test]
     fn a_cleared_run_directory_is_made_again_unless_another_agent_took_it() {
