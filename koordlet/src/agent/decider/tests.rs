@@ -26,15 +26,19 @@ use crate::executor::engine::{Engine, EngineParts, SlowWrites};
 use crate::executor::ledger::Ledger;
 use crate::executor::watch::Watch;
 use crate::rules::PluginKind;
+use crate::state::series::settings::SeriesSettings;
+use crate::strategies::cpu_burst::{BurstSettings, CpuBurst};
 use crate::strategies::strategy::Strategy as QosStrategy;
 
 const SECOND: u64 = 1_000_000_000;
 /// Steps in which everything has settled: a quota grows by a tenth of the node a step.
 const STEPS: u64 = 30;
 
-/// All strategies besides CPU suppression.
-fn strategies() -> Vec<Box<dyn QosStrategy>> {
-    vec![]
+/// All strategies besides CPU suppression, starting on `kernel`.
+fn strategies(kernel: &Kernel) -> Vec<Box<dyn QosStrategy>> {
+    let (interval, collect_interval) = (Nanos(SECOND), Nanos(SECOND));
+    let present = kernel.groups().into_iter().map(|(dir, group)| (dir, group.quota)).collect();
+    vec![Box::new(CpuBurst::new(BurstSettings { interval, collect_interval, seed: 7 }, present))]
 }
 
 /// An agent on an emulated kernel.
@@ -43,6 +47,8 @@ struct Agent {
     engine: Engine,
     kernel: Kernel,
     now: Nanos,
+    /// Nothing was collected: figures that change are no unchanged inputs.
+    series: SharedSeries,
     /// The last plan.
     plan: Arc<Plan>,
 }
@@ -80,15 +86,23 @@ impl Agent {
         let suppress = SuppressState::new(Some(crate::units::CfsQuota::from_raw(be.quota)), Some(be.cpus));
         let semantics = kernel.layout().semantics();
         let be_dir = CgroupDir::new(scene::BE_DIR).unwrap();
-        let strategies = Strategies::of(if is_on { strategies() } else { Vec::new() });
+        let strategies = Strategies::of(if is_on { strategies(kernel) } else { Vec::new() });
         let decider = Decider::new(&rules, strategies, settings, suppress, be_dir, semantics);
-        Self { decider, engine, kernel: kernel.clone(), now, plan: Arc::default() }
+        Self {
+            decider,
+            engine,
+            kernel: kernel.clone(),
+            now,
+            series: SharedSeries::new(SeriesSettings::default()),
+            plan: Arc::default(),
+        }
     }
 
     /// A second of the agent's life. Returns what was written.
     fn second(&mut self, scene: &Scene) -> Vec<String> {
         self.now = self.now + Nanos(SECOND);
         let snapshot = scene.snapshot(self.now);
+        self.decider.tick(&snapshot, &self.series, self.now);
         self.decider.suppress(&snapshot, self.now);
         if let Some(plan) = self.decider.plan(&snapshot) {
             self.plan = Arc::clone(&plan);

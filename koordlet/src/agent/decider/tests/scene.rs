@@ -34,6 +34,8 @@ pub(super) struct Scene {
     ratio: Option<&'static str>,
     /// How best effort is suppressed, if at all.
     suppress: Option<&'static str>,
+    /// The policy of CPU burst.
+    burst: Option<&'static str>,
     /// Which classes have an identity: a bit each.
     classes: u8,
     /// Use of each pod in milli-cores, and of the rest of the node.
@@ -47,14 +49,15 @@ pub(super) struct Scene {
 pub(super) fn some() -> impl Strategy<Value = Scene> {
     let pods = prop::collection::vec(pod_entry(), 0..5);
     let ratio = amount(&["0.80", "1.00", "1.20", "1.5", "5.00", "abc"]);
-    let suppress = amount(&["cpuset", "cfsQuota"]);
+    let policies = (amount(&["cpuset", "cfsQuota"]), amount(&["none", "cpuBurstOnly", "auto"]));
     let load = (prop::sample::select(vec![0_u64, 300, 1500]), prop::sample::select(vec![0_u64, 500, 9000]));
     let kernel = (any::<bool>(), any::<bool>(), any::<bool>());
-    (pods, ratio, suppress, 0_u8..8, load, kernel).prop_map(
-        |(pods, ratio, suppress, classes, load, (unified, vendor, equivalents))| Scene {
+    (pods, ratio, policies, 0_u8..8, load, kernel).prop_map(
+        |(pods, ratio, (suppress, burst), classes, load, (unified, vendor, equivalents))| Scene {
             pods: pods.iter().enumerate().map(|(index, pod)| renamed(pod, index)).collect(),
             ratio,
             suppress,
+            burst,
             classes,
             load,
             unified,
@@ -72,7 +75,7 @@ impl Scene {
 
     /// The same pods without any policy.
     pub(super) fn without_policy(&self) -> Self {
-        Self { ratio: None, suppress: None, classes: 0, ..self.clone() }
+        Self { ratio: None, suppress: None, burst: None, classes: 0, ..self.clone() }
     }
 
     fn table(&self) -> PodTable {
@@ -152,6 +155,7 @@ impl Scene {
                 "cpuSuppressPolicy": self.suppress.unwrap_or("cpuset"),
                 "cpuSuppressThresholdPercent": 65,
             },
+            "cpuBurstStrategy": {"policy": self.burst.unwrap_or("none")},
             "resourceQOSStrategy": {"lsrClass": class(0, 2), "lsClass": class(1, 2), "beClass": class(2, -1)},
         });
         let mut merger = SloMerger::default();
