@@ -179,7 +179,9 @@ fn a_hundred_pods_follow_the_rules_through_a_hundred_changes() -> Result<()> {
     need!(offers::cgroups());
     need!(offers_oracle());
     let cgroup = if kit::Hierarchies::of_this_host()?.is_v2() { "v2" } else { "v1" };
-    let (worlds, objects) = (worlds(), pods());
+    let (mut worlds, objects) = (worlds(), pods());
+    // Some of them tell enough of the other version, and an emulated machine is slow.
+    worlds.truncate(kit::guest_scale(worlds.len(), 20));
     let lines: Vec<String> = worlds.iter().map(|w| w.for_oracle(cgroup, &objects).to_string()).collect();
     let lines = lines.join("\n");
     let answers_to = |mutation: Option<&str>| answers(&lines, mutation);

@@ -18,15 +18,31 @@ const INIT: &str = include_str!("init.sh");
 const BUSYBOX: &str = "/bin/busybox";
 const LSCPU: &str = "/usr/bin/lscpu";
 
-/// Makes the image under `folder`. The tests run those whose name contains `filter`.
-pub(super) fn make(folder: &Path, programs: &Programs, filter: Option<&str>) -> Result<PathBuf> {
+/// Makes the image under `folder`. `oracle` is what the oracle of the hook rules answers. The tests run those whose name contains `filter`.
+pub(super) fn make(
+    folder: &Path,
+    programs: &Programs,
+    oracle: &str,
+    filter: Option<&str>,
+) -> Result<PathBuf> {
     let root = folder.join("root");
     if root.exists() {
         fs::remove_dir_all(&root).with_context(|| format!("emptying {}", root.display()))?;
     }
     for name in [
-        "bin", "sbin", "usr/bin", "usr/sbin", "proc", "sys", "dev", "tmp", "run", "var", "etc", "root",
-        "payload",
+        "bin",
+        "sbin",
+        "usr/bin",
+        "usr/sbin",
+        "proc",
+        "sys",
+        "dev",
+        "tmp",
+        "run",
+        "var",
+        "etc",
+        "root",
+        "payload/oracle",
     ] {
         fs::create_dir_all(root.join(name))?;
     }
@@ -36,6 +52,7 @@ pub(super) fn make(folder: &Path, programs: &Programs, filter: Option<&str>) -> 
     add(&programs.agent, &root.join("payload/koordlet"))?;
     add(&programs.load, &root.join("payload/kit-load"))?;
     add(&programs.tests, &root.join("payload/real_kernel"))?;
+    text(&root.join("payload/oracle/answers"), oracle)?;
     text(&root.join("payload/filter"), filter.unwrap_or_default())?;
     text(&root.join("init"), INIT)?;
     pack(&root, &folder.join("initramfs.gz"))

@@ -19,6 +19,7 @@ echo "guest: Linux $(uname -r), $(nproc) CPUs, $(ls -d /sys/devices/system/node/
 
 cd /payload || poweroff -f
 export KOORDLET_TEST_GUEST=1 KOORDLET_BIN=/payload/koordlet KOORDLET_LOAD_BIN=/payload/kit-load
+export KOORDLET_TEST_ORACLE=/payload/oracle
 ./real_kernel --show-output --test-threads=1 $(cat filter)
 echo "guest ended with $?"
 sync

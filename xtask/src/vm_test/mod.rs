@@ -7,6 +7,7 @@
 mod boot;
 mod image;
 mod kernel;
+mod oracle;
 mod programs;
 
 use std::process::ExitCode;
@@ -20,8 +21,8 @@ use crate::counts::Counts;
 use crate::debian;
 use crate::workspace::Workspace;
 
-/// QEMU, and what the image is made with and of.
-const PACKAGES: [&str; 4] = ["qemu-system-x86", "busybox-static", "cpio", "util-linux"];
+/// QEMU, what the image is made with and of, and what the oracle of the hook rules is written in.
+const PACKAGES: [&str; 5] = ["qemu-system-x86", "busybox-static", "cpio", "util-linux", "python3"];
 
 /// Arguments of the verb.
 #[derive(Args)]
@@ -40,7 +41,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<ExitCode> 
     debian::install(&PACKAGES)?;
     let kernel = kernel::fetch(&workspace.target("vm"))?;
     let programs = programs::build(workspace)?;
-    let image = image::make(&workspace.target("vm"), &programs, options.filter.as_deref())?;
+    let answers = oracle::answers(workspace, &programs.worlds)?;
+    let image = image::make(&workspace.target("vm"), &programs, &answers, options.filter.as_deref())?;
     println!("booting {}", kernel.display());
     let outcome = boot::boot(&kernel, &image, Duration::from_mins(options.minutes))?;
     let mut counts = Counts::default();

@@ -18,6 +18,8 @@ pub(super) struct Programs {
     pub(super) agent: PathBuf,
     /// The kit's load process.
     pub(super) load: PathBuf,
+    /// Prints the worlds of the hook rules; runs here.
+    pub(super) worlds: PathBuf,
     /// The tests of the real kernel.
     pub(super) tests: PathBuf,
 }
@@ -35,6 +37,8 @@ pub(super) fn build(workspace: &Workspace) -> Result<Programs> {
         "koordlet",
         "--bin",
         "kit-load",
+        "--bin",
+        "hook-worlds",
     ]))?;
     let mut tests = cargo_static(workspace, "test");
     tests.args(["-p", "koordlet-tests", "--test", "real_kernel", "--no-run"]);
@@ -44,6 +48,7 @@ pub(super) fn build(workspace: &Workspace) -> Result<Programs> {
     Ok(Programs {
         agent: built.join("koordlet"),
         load: built.join("kit-load"),
+        worlds: built.join("hook-worlds"),
         tests: test_program(&messages).context("Cargo named no test program")?,
     })
 }
