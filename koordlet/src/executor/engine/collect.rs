@@ -236,11 +236,14 @@ impl Engine {
         let period = if *resource == Resource::CfsQuota { Some(self.period(dir, &text)) } else { None };
         let (want, kind) = match goal {
             Goal::Hold { value, owner, cause, note } => {
+                let value = self.fitted(dir, value, period);
                 let track = self.track(target);
                 (track.aim, track.note) = (Some(value.clone()), note.clone());
-                (value.clone(), Kind::Hold { owner: *owner, cause: cause.clone() })
+                (value, Kind::Hold { owner: *owner, cause: cause.clone() })
             }
-            Goal::Give(Back::Value(value)) => (value.clone(), Kind::Give { original: None }),
+            Goal::Give(Back::Value(value)) => {
+                (self.fitted(dir, value, period), Kind::Give { original: None })
+            }
             Goal::Give(Back::Original(original)) => self.original_to_give(target, original)?,
             Goal::Wait(_) | Goal::Nothing(_) => return None,
         };

@@ -11,6 +11,7 @@ mod collect;
 mod cpus;
 mod events;
 mod goal;
+mod periods;
 mod recheck;
 mod relations;
 mod report;

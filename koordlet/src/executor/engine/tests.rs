@@ -19,6 +19,7 @@ mod births;
 mod cpus;
 mod foreign;
 mod order;
+mod periods;
 mod plans;
 mod release;
 mod told;
