@@ -214,7 +214,7 @@ fn a_hundred_pods_follow_the_rules_through_a_hundred_changes() -> Result<()> {
             }
         }
     }
-    note(format_args!("hook rules: {} worlds, {managed} managed values as the oracle says", right.len()));
+    note(format_args!("hook rules: {} worlds, {managed} managed values as the oracle says", worlds.len()));
     let told: BTreeSet<String> = wrong.into_keys().filter(|name| can_be_seen(name, cgroup)).collect();
     let missed: Vec<&String> = told.difference(&noticed).collect();
     ensure!(missed.is_empty(), "not noticed by any world: {missed:?}");
