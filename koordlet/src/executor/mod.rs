@@ -12,6 +12,8 @@ pub mod foreign;
 pub mod handle;
 mod host_files;
 mod keeper;
+#[cfg(test)]
+mod keeper_testing;
 mod lane;
 pub mod ledger;
 pub mod network;

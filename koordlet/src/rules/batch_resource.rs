@@ -16,6 +16,7 @@ use crate::api::qos::QosClass;
 use crate::cgroup::resource::Resource;
 use crate::cgroup::value::Value;
 use crate::claims::claim::{Owner, Reason};
+use crate::state::pods::PodEntry;
 use crate::state::slo::{CpuSuppressPolicy, SuppressPolicy};
 use crate::state::snapshot::Snapshot;
 use crate::units::{CfsQuota, CpuShares, MemoryLimit, MilliCpu};
@@ -122,13 +123,10 @@ impl Plugin for BatchResource {
         {
             notices.push(RuleNotice::Changed { rule: Self::SLO_RULE, now: self.to_string() });
         }
-        // Annotations are read when a pod's claims are made; here only their faults are told.
-        let pods = news.pods.into_iter().flat_map(|pods| pods.with_new_annotation(EXTENDED_RESOURCE_SPEC));
-        for pod in pods.filter(|pod| pod.qos == Some(QosClass::Be)) {
-            if let Err(error) = extended_resource_spec(&pod.pod) {
-                notices.push(RuleNotice::refused(Self::NAME, pod, error));
-            }
-        }
+        let fault = |pod: &PodEntry| {
+            (pod.qos == Some(QosClass::Be)).then(|| extended_resource_spec(&pod.pod).err()).flatten()
+        };
+        news.tell_faults(Self::NAME, EXTENDED_RESOURCE_SPEC, fault, notices);
     }
 
     fn is_synced(&self, snapshot: &Snapshot) -> bool {

@@ -77,14 +77,9 @@ impl Plugin for OomScoreAdj {
         Some(Owner::OomScoreAdj)
     }
 
-    /// Annotations are read when a pod's claims are made; here only their faults are told.
     fn observe(&mut self, news: &News<'_>, notices: &mut Vec<RuleNotice>) {
-        let Some(pods) = news.pods else { return };
         for key in [keys::OOM_SCORE_ADJ_SPEC, keys::OOM_SCORE_ADJ] {
-            for pod in pods.with_new_annotation(key) {
-                let refused = |error| RuleNotice::refused(Self::NAME, pod, error);
-                notices.extend(mistake(&pod.pod, key).map(refused));
-            }
+            news.tell_faults(Self::NAME, key, |pod| mistake(&pod.pod, key), notices);
         }
     }
 

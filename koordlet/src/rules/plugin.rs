@@ -78,6 +78,21 @@ pub struct News<'a> {
     pub pods: Option<PodNews<'a>>,
 }
 
+impl News<'_> {
+    /// Tells what `fault` finds in the pods whose annotation `key` is new or another one. Annotations are read when a
+    /// pod's claims are made; there nothing is told.
+    pub fn tell_faults<E: Into<RuleError>>(
+        &self,
+        rule: &'static str,
+        key: &'static str,
+        fault: impl Fn(&PodEntry) -> Option<E>,
+        notices: &mut Vec<RuleNotice>,
+    ) {
+        let pods = self.pods.into_iter().flat_map(|pods| pods.with_new_annotation(key));
+        notices.extend(pods.filter_map(|pod| Some(RuleNotice::refused(rule, pod, fault(pod)?))));
+    }
+}
+
 /// Another table of pods than the last one.
 #[derive(Clone, Copy, Debug)]
 pub struct PodNews<'a> {

@@ -28,12 +28,12 @@ impl Plugin for RdmaDevice {
     }
 
     fn observe(&mut self, news: &News<'_>, notices: &mut Vec<RuleNotice>) {
-        let Some(pods) = news.pods else { return };
-        for pod in pods.with_new_annotation(keys::DEVICE_ALLOCATED) {
-            if let Err(error) = device_allocations(&pod.pod.metadata.annotations) {
-                notices.push(RuleNotice::refused(Self::NAME, pod, error));
-            }
-        }
+        news.tell_faults(
+            Self::NAME,
+            keys::DEVICE_ALLOCATED,
+            |pod| device_allocations(&pod.pod.metadata.annotations).err(),
+            notices,
+        );
     }
 
     fn is_synced(&self, snapshot: &Snapshot) -> bool {

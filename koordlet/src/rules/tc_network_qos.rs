@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use self::shares::TcRule;
 use super::bandwidth::{self, PodLimits};
-use super::plugin::{News, Plugin, PodNews};
+use super::plugin::{News, Plugin};
 use super::rule_pod::{RulePod, RuleTarget};
 use super::rule_set::RuleNotice;
 use super::wishes::{ReasonKey, Wishes};
@@ -136,8 +136,8 @@ impl Plugin for TcNetworkQos {
                 notices.push(RuleNotice::Changed { rule: Self::NAME, now });
             }
         }
+        news.tell_faults(Self::NAME, keys::NETWORK_QOS, |pod| bandwidth::pod_limits(&pod.pod).err(), notices);
         if let Some(pods) = news.pods {
-            notices.extend(refusals(Self::NAME, pods));
             self.assign(pods.now);
         }
     }
@@ -183,13 +183,6 @@ pub fn shared_class(qos: Option<QosClass>) -> Option<ClassId> {
         QosClass::System => ClassId::SYSTEM,
         QosClass::Lse | QosClass::Lsr | QosClass::Ls => ClassId::LS,
         QosClass::Be => ClassId::BE,
-    })
-}
-
-/// Pods whose annotation cannot be read: each is told once, and has no limit.
-pub(super) fn refusals(rule: &'static str, pods: PodNews<'_>) -> impl Iterator<Item = RuleNotice> {
-    pods.with_new_annotation(keys::NETWORK_QOS).filter_map(move |pod| {
-        bandwidth::pod_limits(&pod.pod).err().map(|error| RuleNotice::refused(rule, pod, error))
     })
 }
 

@@ -6,10 +6,11 @@ pub mod files;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::bandwidth;
 use super::plugin::{News, Plugin};
 use super::rule_pod::RulePod;
 use super::rule_set::RuleNotice;
-use super::tc_network_qos::refusals;
+use crate::api::keys;
 use crate::claims::claim::{Claim, Claims, Owner, Reason};
 use crate::claims::own_file::{OwnContent, OwnFile};
 use crate::state::slo::Slo;
@@ -64,8 +65,8 @@ impl Plugin for TerwayQos {
         if let Some(slo) = news.slo {
             self.take_policy(slo, notices);
         }
+        news.tell_faults(Self::NAME, keys::NETWORK_QOS, |pod| bandwidth::pod_limits(&pod.pod).err(), notices);
         if let Some(pods) = news.pods {
-            notices.extend(refusals(Self::NAME, pods));
             let active = pods.now.pods.values().filter(|pod| RulePod::new(pod).is_active());
             let text = files::pods_file(active.map(|pod| &**pod));
             self.pods = pods.now.synced.then(|| text.into());

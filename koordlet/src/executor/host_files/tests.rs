@@ -6,19 +6,16 @@ use std::fs;
 use super::*;
 use crate::claims::claim::{Claim, Reason};
 use crate::claims::plan::Subtree;
+use crate::executor::keeper_testing::{TestBooks, held};
 use crate::executor::observer::WriteObserver;
-use crate::executor::stats::ExecutorStats;
 
 const OWNER: Owner = Owner::GroupIdentity;
 
 struct Rig {
     folder: tempfile::TempDir,
     keeper: HostFiles,
-    ledger: Ledger,
-    stats: ExecutorStats,
-    notices: Vec<crate::executor::report::Notice>,
+    books: TestBooks,
     seconds: u64,
-    dry_run: bool,
 }
 
 fn setting() -> HostFile {
@@ -31,8 +28,7 @@ impl Rig {
         fs::create_dir_all(folder.path().join("sys/kernel")).unwrap();
         let roots = Roots { proc: folder.path().into(), ..Roots::host() };
         let keeper = HostFiles::new(roots);
-        let (ledger, stats) = (Ledger::in_memory(), ExecutorStats::default());
-        let rig = Self { folder, keeper, ledger, stats, notices: Vec::new(), seconds: 0, dry_run: false };
+        let rig = Self { folder, keeper, books: TestBooks::new(), seconds: 0 };
         if let Some(text) = text {
             rig.put(text);
         }
@@ -50,24 +46,13 @@ impl Rig {
     }
 
     fn with<T>(&mut self, f: impl FnOnce(&mut HostFiles, &mut Books<'_>) -> T) -> T {
-        let mut books = Books {
-            ledger: &mut self.ledger,
-            stats: &self.stats,
-            notices: &mut self.notices,
-            observer: None,
-            boot: "b",
-            dry_run: self.dry_run,
-            now: Nanos(self.seconds * 1_000_000_000),
-        };
-        f(&mut self.keeper, &mut books)
+        f(&mut self.keeper, &mut self.books.at(Nanos(self.seconds * 1_000_000_000)))
     }
 
     fn apply(&mut self, wished: Option<&str>, synced: bool) {
         let mut plan = Plan::default();
         if let Some(text) = wished {
-            let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
-            let claim = Claim::hold(setting(), text.to_owned(), OWNER, reason);
-            plan.host_files.insert(setting(), Desired::decided_by(claim, Vec::new(), Subtree::Class));
+            plan.host_files.insert(setting(), held(setting(), text.to_owned(), OWNER));
         }
         if synced {
             plan.synced.insert(OWNER);
@@ -82,7 +67,7 @@ impl Rig {
     }
 
     fn state(&self) -> TargetState {
-        self.keeper.explain(&self.ledger)[0].state
+        self.keeper.explain(&self.books.ledger)[0].state
     }
 }
 
@@ -91,18 +76,18 @@ fn a_setting_is_held_and_given_back_when_its_owner_has_had_its_say() {
     let mut rig = Rig::new(Some("0\n"));
     rig.apply(Some("1"), true);
     assert_eq!((rig.text().as_str(), rig.state()), ("1\n", TargetState::Held), "the folder keeps the rest");
-    assert_eq!(rig.ledger.host_file(&setting()).unwrap().original, "0");
+    assert_eq!(rig.books.ledger.host_file(&setting()).unwrap().original, "0");
     rig.apply(None, false);
     assert_eq!(rig.text(), "1\n", "nobody said that it is withdrawn");
     rig.apply(None, true);
-    assert_eq!((rig.text().as_str(), rig.ledger.len()), ("0\n", 0));
+    assert_eq!((rig.text().as_str(), rig.books.ledger.len()), ("0\n", 0));
 }
 
 #[test]
 fn what_is_there_already_is_not_written_and_not_ours() {
     let mut rig = Rig::new(Some("60\t4\n"));
     rig.apply(Some("60 4"), true);
-    assert_eq!((rig.text().as_str(), rig.ledger.len()), ("60\t4\n", 0));
+    assert_eq!((rig.text().as_str(), rig.books.ledger.len()), ("60\t4\n", 0));
 }
 
 #[test]
@@ -114,7 +99,7 @@ fn foreign_values_are_put_right_within_a_minute_and_told() {
     assert_eq!(rig.text(), "5\n");
     rig.tick(2);
     assert_eq!(rig.text(), "1\n");
-    assert_eq!(rig.notices.len(), 1);
+    assert_eq!(rig.books.notices.len(), 1);
     rig.apply(None, true);
     assert_eq!(rig.text(), "0\n", "the first original, not the foreign value");
 }
@@ -125,10 +110,10 @@ fn a_missing_file_is_looked_for_again_and_a_dry_run_writes_nothing() {
     rig.apply(Some("1"), true);
     assert_eq!(rig.state(), TargetState::Pending);
     rig.put("0\n");
-    rig.dry_run = true;
+    rig.books.dry_run = true;
     rig.tick(60);
     assert_eq!((rig.text().as_str(), rig.state()), ("0\n", TargetState::DryRun));
-    rig.dry_run = false;
+    rig.books.dry_run = false;
     rig.tick(60);
     assert_eq!((rig.text().as_str(), rig.state()), ("1\n", TargetState::Held));
 }
@@ -136,12 +121,12 @@ fn a_missing_file_is_looked_for_again_and_a_dry_run_writes_nothing() {
 #[test]
 fn a_refusal_is_told_once_and_tried_again_with_back_off() {
     let mut rig = Rig::new(Some("0\n"));
-    rig.ledger = Ledger::unwritable().unwrap();
+    rig.books.ledger = Ledger::unwritable().unwrap();
     rig.apply(Some("1"), true);
     rig.tick(1);
     rig.tick(2);
-    assert_eq!((rig.text().as_str(), rig.state(), rig.notices.len()), ("0\n", TargetState::Refused, 1));
-    rig.ledger = Ledger::in_memory();
+    assert_eq!((rig.text().as_str(), rig.state(), rig.books.notices.len()), ("0\n", TargetState::Refused, 1));
+    rig.books.ledger = Ledger::in_memory();
     rig.tick(8);
     assert_eq!(rig.text(), "1\n");
 }
@@ -150,11 +135,11 @@ fn a_refusal_is_told_once_and_tried_again_with_back_off() {
 fn a_restore_without_a_plan_goes_by_the_ledger() {
     let mut rig = Rig::new(Some("1\n"));
     let entry = HostEntry { file: setting(), boot: "b".into(), owner: OWNER, original: "0".into() };
-    rig.ledger.record_host_file(entry).unwrap();
+    rig.books.ledger.record_host_file(entry).unwrap();
     let mut report = RestoreReport::default();
     rig.with(|keeper, books| keeper.restore(books, &mut report));
     assert_eq!(report.restored, ["/proc/sys/kernel/x"]);
-    assert_eq!((rig.text().as_str(), rig.ledger.len()), ("0\n", 0));
+    assert_eq!((rig.text().as_str(), rig.books.ledger.len()), ("0\n", 0));
 }
 
 #[derive(Debug, Default)]

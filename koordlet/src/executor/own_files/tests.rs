@@ -3,39 +3,25 @@
 use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
-use crate::claims::claim::{Claim, Owner, Reason};
-use crate::claims::plan::Subtree;
-use crate::executor::stats::ExecutorStats;
+use crate::claims::claim::Owner;
+use crate::executor::keeper_testing::{TestBooks, held};
 
 struct Rig {
     folder: tempfile::TempDir,
     keeper: OwnFiles,
-    ledger: Ledger,
-    stats: ExecutorStats,
-    notices: Vec<crate::executor::report::Notice>,
+    books: TestBooks,
     seconds: u64,
-    dry_run: bool,
 }
 
 impl Rig {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keeper = OwnFiles::new(folder.path().join("terway/qos"));
-        let (ledger, stats) = (Ledger::in_memory(), ExecutorStats::default());
-        Self { folder, keeper, ledger, stats, notices: Vec::new(), seconds: 0, dry_run: false }
+        Self { folder, keeper, books: TestBooks::new(), seconds: 0 }
     }
 
     fn with<T>(&mut self, f: impl FnOnce(&mut OwnFiles, &mut Books<'_>) -> T) -> T {
-        let mut books = Books {
-            ledger: &mut self.ledger,
-            stats: &self.stats,
-            notices: &mut self.notices,
-            observer: None,
-            boot: "b",
-            dry_run: self.dry_run,
-            now: Nanos(self.seconds * 1_000_000_000),
-        };
-        f(&mut self.keeper, &mut books)
+        f(&mut self.keeper, &mut self.books.at(Nanos(self.seconds * 1_000_000_000)))
     }
 
     /// A plan with this content of the pods' file, or without any; its owner has had its say.
@@ -43,10 +29,7 @@ impl Rig {
         let owner = Owner::TerwayQos;
         let mut plan = Plan { synced: [owner].into(), ..Plan::default() };
         if let Some(content) = content {
-            let reason = Arc::new(Reason { text: "a test".to_owned(), inputs: BTreeMap::new() });
-            let claim = Claim::hold(OwnFile::TerwayPods, content, owner, reason);
-            plan.own_files
-                .insert(OwnFile::TerwayPods, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+            plan.own_files.insert(OwnFile::TerwayPods, held(OwnFile::TerwayPods, content, owner));
         }
         self.with(|keeper, books| keeper.apply(&Arc::new(plan), books));
     }
@@ -77,17 +60,17 @@ fn a_file_is_made_replaced_whole_and_removed() {
     rig.apply(Some(text("one")));
     assert_eq!(rig.text().as_deref(), Some("one"));
     let inode = fs::metadata(rig.path()).unwrap().ino();
-    let written = rig.stats.written.load(std::sync::atomic::Ordering::Relaxed);
+    let written = rig.books.stats.written.load(std::sync::atomic::Ordering::Relaxed);
     rig.apply(Some(text("one")));
     rig.seconds = 61;
     rig.with(OwnFiles::tick);
     assert_eq!(fs::metadata(rig.path()).unwrap().ino(), inode, "equal: not touched");
-    assert_eq!(rig.stats.written.load(std::sync::atomic::Ordering::Relaxed), written);
+    assert_eq!(rig.books.stats.written.load(std::sync::atomic::Ordering::Relaxed), written);
     rig.apply(Some(text("two")));
     assert_eq!(rig.text().as_deref(), Some("two"));
     assert_ne!(fs::metadata(rig.path()).unwrap().ino(), inode, "in place by a rename");
     rig.apply(None);
-    assert_eq!((rig.text(), rig.ledger.len()), (None, 0));
+    assert_eq!((rig.text(), rig.books.ledger.len()), (None, 0));
     assert_eq!(fs::read_dir(rig.path().parent().unwrap()).unwrap().count(), 0, "nothing is left beside it");
 }
 
@@ -99,7 +82,7 @@ fn anothers_change_is_put_right_and_told() {
     rig.seconds = 61;
     rig.with(OwnFiles::tick);
     assert_eq!(rig.text().as_deref(), Some("one"));
-    assert_eq!(rig.notices.len(), 1);
+    assert_eq!(rig.books.notices.len(), 1);
 }
 
 #[test]
@@ -121,16 +104,16 @@ fn a_file_that_nobody_claimed_is_not_looked_at() {
 #[test]
 fn a_restore_removes_what_we_made_and_a_dry_run_makes_nothing() {
     let mut rig = Rig::new();
-    rig.dry_run = true;
+    rig.books.dry_run = true;
     rig.apply(Some(text("one")));
-    assert_eq!((rig.text(), rig.ledger.len()), (None, 0));
-    let reports = rig.keeper.explain(&rig.ledger);
+    assert_eq!((rig.text(), rig.books.ledger.len()), (None, 0));
+    let reports = rig.keeper.explain(&rig.books.ledger);
     assert_eq!(reports[0].state, TargetState::DryRun);
     let mut rig = Rig::new();
     rig.apply(Some(text("one")));
     let mut report = RestoreReport::default();
     rig.with(|keeper, books| keeper.restore(books, &mut report));
-    assert_eq!((rig.text(), rig.ledger.len(), report.restored.len()), (None, 0, 1));
+    assert_eq!((rig.text(), rig.books.ledger.len(), report.restored.len()), (None, 0, 1));
     rig.apply(Some(text("two")));
     assert_eq!(rig.text(), None, "nothing is enforced from then on");
 }
@@ -143,8 +126,8 @@ fn a_folder_that_cannot_be_made_is_told_once() {
     rig.apply(Some(text("one")));
     rig.seconds = 2;
     rig.with(OwnFiles::tick);
-    assert_eq!(rig.notices.len(), 1, "{:?}", rig.notices);
-    assert_eq!(rig.keeper.explain(&rig.ledger)[0].state, TargetState::Refused);
+    assert_eq!(rig.books.notices.len(), 1, "{:?}", rig.books.notices);
+    assert_eq!(rig.keeper.explain(&rig.books.ledger)[0].state, TargetState::Refused);
     fs::remove_file(rig.folder.path().join("terway")).unwrap();
     rig.seconds = 10;
     rig.with(OwnFiles::tick);

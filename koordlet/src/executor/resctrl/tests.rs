@@ -1,6 +1,5 @@
 //! The keeper on a folder that behaves like the kernel, and cgroups of both versions.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -10,11 +9,10 @@ use nix::errno::Errno;
 use super::folder_kernel::{FolderKernel, lines_of};
 use super::*;
 use crate::cgroup::layout::Layout;
-use crate::claims::claim::{Claim, Owner, Reason};
-use crate::claims::plan::{Desired, Subtree};
+use crate::claims::claim::Owner;
 use crate::claims::resctrl::{ResctrlTarget, ResctrlValue};
-use crate::executor::report::{Notice, TargetState};
-use crate::executor::stats::ExecutorStats;
+use crate::executor::keeper_testing::{TestBooks, held};
+use crate::executor::report::TargetState;
 use crate::resctrl::schemata::{SchemataLine, SchemataResource};
 
 mod giving_back;
@@ -27,11 +25,8 @@ struct Rig {
     folder: tempfile::TempDir,
     kernel: FolderKernel,
     keeper: Resctrl,
-    ledger: Ledger,
-    stats: ExecutorStats,
-    notices: Vec<Notice>,
+    books: TestBooks,
     time: Duration,
-    dry_run: bool,
     tasks_file: &'static str,
 }
 
@@ -77,9 +72,7 @@ impl Wish {
         });
         let mount = [(ResctrlTarget::Mount, ResctrlValue::Mounted)];
         for (target, value) in lines.chain(members).chain(mount) {
-            let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
-            let claim = Claim::hold(target.clone(), value, OWNER, reason);
-            plan.resctrl.insert(target, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+            plan.resctrl.insert(target.clone(), held(target, value, OWNER));
         }
         Arc::new(plan)
     }
@@ -105,9 +98,7 @@ impl Rig {
         let layout = Arc::new(Layout::of_folder(&cgroup).unwrap());
         let kernel = FolderKernel::new(folder.path());
         let keeper = Resctrl::new(Threads::new(layout, "/sys/fs/cgroup".into()), Box::new(kernel.clone()));
-        let (ledger, stats) = (Ledger::in_memory(), ExecutorStats::default());
-        let (notices, time, dry_run) = (Vec::new(), Duration::ZERO, false);
-        Self { folder, kernel, keeper, ledger, stats, notices, time, dry_run, tasks_file }
+        Self { folder, kernel, keeper, books: TestBooks::new(), time: Duration::ZERO, tasks_file }
     }
 
     /// With the file system mounted, and nothing said of that.
@@ -127,16 +118,7 @@ impl Rig {
     }
 
     fn with<T>(&mut self, f: impl FnOnce(&mut Resctrl, &mut Books<'_>) -> T) -> T {
-        let mut books = Books {
-            ledger: &mut self.ledger,
-            stats: &self.stats,
-            notices: &mut self.notices,
-            observer: None,
-            boot: "b",
-            dry_run: self.dry_run,
-            now: Nanos(u64::try_from(self.time.as_nanos()).unwrap()),
-        };
-        f(&mut self.keeper, &mut books)
+        f(&mut self.keeper, &mut self.books.at(Nanos(u64::try_from(self.time.as_nanos()).unwrap())))
     }
 
     fn apply(&mut self, wish: Wish) {
@@ -161,7 +143,7 @@ impl Rig {
     }
 
     fn states(&self) -> Vec<(String, TargetState)> {
-        let reports = self.keeper.explain(&self.ledger);
+        let reports = self.keeper.explain(&self.books.ledger);
         reports.into_iter().map(|report| (report.value.unwrap_or_default(), report.state)).collect()
     }
 
@@ -195,7 +177,8 @@ fn a_pods_group_is_made_its_lines_written_and_its_tasks_moved() {
             "move 13",
         ];
         assert_eq!(calls, want, "one line a write, one thread a write");
-        let made: Vec<_> = rig.notices.iter().map(|notice| (notice.kind, notice.target.as_str())).collect();
+        let made: Vec<_> =
+            rig.books.notices.iter().map(|notice| (notice.kind, notice.target.as_str())).collect();
         assert_eq!(made, [(NoticeKind::GroupMade, "/sys/fs/resctrl/koordlet-u")]);
         for value in ["mounted", "L3:0=f;1=f", "MB:0=20;1=20", "koordlet-u"] {
             assert_eq!(rig.state(value), TargetState::Held, "{value}");
@@ -248,11 +231,11 @@ fn a_mount_that_fails_is_told_once_and_tried_again() {
     let mut rig = Rig::new(false);
     rig.kernel.machine().faults.insert("mount", Errno::ENODEV);
     rig.apply(Wish::default().l3("u", 0xf));
-    assert_eq!((rig.state("mounted"), rig.notices.len()), (TargetState::Refused, 1));
+    assert_eq!((rig.state("mounted"), rig.books.notices.len()), (TargetState::Refused, 1));
     assert_eq!(rig.state("L3:0=f;1=f"), TargetState::Pending);
     rig.kernel.machine().faults.insert("mount", Errno::ENODEV);
     rig.tick(1.0);
-    assert_eq!(rig.notices.len(), 1);
+    assert_eq!(rig.books.notices.len(), 1);
     rig.tick(2.0);
     rig.tick(0.0);
     assert_eq!(rig.state("L3:0=f;1=f"), TargetState::Held);
@@ -261,7 +244,7 @@ fn a_mount_that_fails_is_told_once_and_tried_again() {
 #[test]
 fn a_dry_run_writes_nothing() {
     let mut rig = Rig::new(false);
-    rig.dry_run = true;
+    rig.books.dry_run = true;
     rig.apply(Wish::default().l3("u", 0xf).tasks(POD, "u"));
     assert_eq!(rig.kernel.take_calls(), [""; 0]);
     assert_eq!(rig.state("mounted"), TargetState::DryRun);
@@ -271,7 +254,7 @@ fn a_dry_run_writes_nothing() {
     for _ in 0..3 {
         rig.tick(10.0);
     }
-    assert_eq!((rig.kernel.take_calls(), rig.ledger.len()), (vec![], 0));
+    assert_eq!((rig.kernel.take_calls(), rig.books.ledger.len()), (vec![], 0));
     for value in ["L3:0=f;1=f", "koordlet-u"] {
         assert_eq!(rig.state(value), TargetState::DryRun, "{value}");
     }

@@ -1,13 +1,10 @@
 //! The keeper on a kernel with core scheduling that keeps what it is told.
 
-use std::collections::BTreeMap;
-
 use super::fake::FakeTasks;
 use super::*;
-use crate::claims::claim::{Claim, Owner, Reason};
-use crate::claims::plan::{Desired, Subtree};
-use crate::executor::report::{Notice, TargetState};
-use crate::executor::stats::ExecutorStats;
+use crate::claims::claim::Owner;
+use crate::executor::keeper_testing::{TestBooks, held};
+use crate::executor::report::TargetState;
 
 mod cookies;
 mod scores;
@@ -15,11 +12,8 @@ mod scores;
 struct Rig {
     tasks: FakeTasks,
     keeper: Tasks,
-    ledger: Ledger,
-    stats: ExecutorStats,
-    notices: Vec<Notice>,
+    books: TestBooks,
     now: Nanos,
-    dry_run: bool,
 }
 
 fn dir(path: &str) -> CgroupDir {
@@ -42,9 +36,7 @@ fn plan(wishes: &[(&str, TaskValue)]) -> Plan {
             }
         };
         let target = TaskTarget { dir: dir(path), attribute };
-        let reason = Arc::new(Reason { text: "a test wants it".into(), inputs: BTreeMap::new() });
-        let claim = Claim::hold(target.clone(), value.clone(), owner, reason);
-        plan.tasks.insert(target, Desired::decided_by(claim, Vec::new(), Subtree::Class));
+        plan.tasks.insert(target.clone(), held(target, value.clone(), owner));
     }
     plan
 }
@@ -53,8 +45,7 @@ impl Rig {
     fn new() -> Self {
         let tasks = FakeTasks::new();
         let keeper = Self::keeper(&tasks);
-        let (ledger, stats) = (Ledger::in_memory(), ExecutorStats::default());
-        Self { tasks, keeper, ledger, stats, notices: Vec::new(), now: Nanos(1_000_000_000), dry_run: false }
+        Self { tasks, keeper, books: TestBooks::new(), now: Nanos(1_000_000_000) }
     }
 
     fn keeper(tasks: &FakeTasks) -> Tasks {
@@ -67,16 +58,7 @@ impl Rig {
     }
 
     fn with<T>(&mut self, f: impl FnOnce(&mut Tasks, &mut Books<'_>) -> T) -> T {
-        let mut books = Books {
-            ledger: &mut self.ledger,
-            stats: &self.stats,
-            notices: &mut self.notices,
-            observer: None,
-            boot: "b",
-            dry_run: self.dry_run,
-            now: self.now,
-        };
-        f(&mut self.keeper, &mut books)
+        f(&mut self.keeper, &mut self.books.at(self.now))
     }
 
     fn apply(&mut self, wishes: &[(&str, TaskValue)]) {
@@ -104,7 +86,7 @@ impl Rig {
     }
 
     fn report(&self, path: &str) -> (TargetState, Option<String>, Option<String>) {
-        let reports = self.keeper.explain(&self.ledger);
+        let reports = self.keeper.explain(&self.books.ledger);
         let found = reports.into_iter().find(|report| report.path == format!("/cgroup/cpu/{path}")).unwrap();
         (found.state, found.value, found.detail)
     }
@@ -176,21 +158,21 @@ fn a_directory_that_goes_is_forgotten_without_a_word() {
     let mut rig = Rig::new();
     rig.tasks.start("pod/a", 7);
     rig.apply(&[("pod/a", cookie_of("g")), ("pod/a", TaskValue::OomScoreAdj(5))]);
-    assert_eq!(rig.stats.tasks.figures().len(), 1);
+    assert_eq!(rig.books.stats.tasks.figures().len(), 1);
     rig.tasks.end(7);
     rig.tasks.state().dirs.clear();
     rig.event(&CgroupEvent::Died { controllers: vec![Controller::Cpu], id: 1, dir: dir("pod/a") });
     rig.pass(1);
     assert_eq!(rig.report("pod/a/oom_score_adj").0, TargetState::Pending);
-    assert!(rig.stats.tasks.figures().is_empty());
+    assert!(rig.books.stats.tasks.figures().is_empty());
     rig.apply(&[]);
-    assert!(rig.notices.is_empty());
+    assert!(rig.books.notices.is_empty());
 }
 
 #[test]
 fn a_dry_run_changes_nothing_and_counts_the_tasks() {
     let mut rig = Rig::new();
-    rig.dry_run = true;
+    rig.books.dry_run = true;
     rig.tasks.start("pod/a", 7);
     rig.tasks.fork(7, 8);
     rig.apply(&[("pod/a", cookie_of("g")), ("pod/a", TaskValue::OomScoreAdj(5))]);
@@ -201,7 +183,7 @@ fn a_dry_run_changes_nothing_and_counts_the_tasks() {
     assert_eq!(value.as_deref(), Some("cookie of group \"g\""));
     assert_eq!(detail.as_deref(), Some("group \"g\", 2 tasks"));
     rig.apply(&[]);
-    assert_eq!(rig.stats.figures().iter().find(|(name, _)| *name == "written"), Some(&("written", 0)));
+    assert_eq!(rig.books.stats.figures().iter().find(|(name, _)| *name == "written"), Some(&("written", 0)));
 }
 
 #[test]

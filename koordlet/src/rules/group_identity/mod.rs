@@ -160,11 +160,7 @@ impl Plugin for GroupIdentity {
             object: "NodeSLO".to_owned(),
             error: error.into(),
         }));
-        for pod in news.pods.into_iter().flat_map(|pods| pods.with_new_annotation(CPU_QOS)) {
-            if let Err(error) = own_qos(pod) {
-                notices.push(RuleNotice::refused(Self::NAME, pod, error));
-            }
-        }
+        news.tell_faults(Self::NAME, CPU_QOS, |pod| own_qos(pod).err(), notices);
     }
 
     /// A switch that cannot be read means that nothing is to be touched, not even to put it back.

@@ -14,7 +14,7 @@ fn h23_a_group_goes_ten_seconds_after_its_pod_and_not_before_pods_are_known() {
     rig.tick(9.0);
     assert_ne!(rig.schemata("koordlet-u"), "gone");
     rig.tick(1.0);
-    assert_eq!((rig.schemata("koordlet-u").as_str(), rig.ledger.len()), ("gone", 0));
+    assert_eq!((rig.schemata("koordlet-u").as_str(), rig.books.ledger.len()), ("gone", 0));
     assert_eq!(rig.keeper.next_deadline().map(|next| next > Nanos(0)), Some(true), "the mount is looked at");
 }
 
@@ -26,7 +26,8 @@ fn h23_a_removal_that_fails_is_tried_again() {
     rig.kernel.machine().faults.insert("remove", Errno::EBUSY);
     rig.tick(10.0);
     assert_ne!(rig.schemata("koordlet-u"), "gone");
-    let refused: Vec<_> = rig.notices.iter().filter(|notice| notice.kind == NoticeKind::Refused).collect();
+    let refused: Vec<_> =
+        rig.books.notices.iter().filter(|notice| notice.kind == NoticeKind::Refused).collect();
     assert_eq!(refused.len(), 1);
     rig.tick(1.0);
     assert_eq!(rig.schemata("koordlet-u"), "gone");
@@ -84,7 +85,7 @@ fn a_restore_removes_what_we_made_and_nothing_comes_back() {
     let report = restore(&mut rig);
     assert_eq!(report.restored, ["/sys/fs/resctrl/koordlet-u", "/sys/fs/resctrl/koordlet-v"]);
     rig.tick(60.0);
-    assert_eq!((rig.schemata("koordlet-u").as_str(), rig.ledger.len()), ("gone", 0));
+    assert_eq!((rig.schemata("koordlet-u").as_str(), rig.books.ledger.len()), ("gone", 0));
     assert_ne!(rig.schemata("koordlet-strange"), "gone");
     assert_eq!(rig.state("L3:0=f;1=f"), TargetState::Left);
 }
@@ -103,5 +104,5 @@ fn a_restore_without_a_plan_goes_by_the_ledger() {
     let mut report = RestoreReport::default();
     rig.with(|keeper, books| keeper.restore(books, &mut report));
     assert_eq!(report.restored, ["/sys/fs/resctrl/koordlet-u"]);
-    assert_eq!(rig.ledger.len(), 0);
+    assert_eq!(rig.books.ledger.len(), 0);
 }

@@ -27,9 +27,9 @@ fn containers_of_a_group_share_a_cookie_and_groups_do_not() {
         rig.report("p1/a/core_sched_cookie"),
         (TargetState::Held, Some("101".into()), Some("group \"g\", 2 tasks".into()))
     );
-    let figures = rig.stats.tasks.figures();
+    let figures = rig.books.stats.tasks.figures();
     assert_eq!(figures[&dir("p3/c")].cookie, Some(("h-expeller".into(), 102)));
-    let counts = rig.stats.tasks.cookie_counts(rig.now);
+    let counts = rig.books.stats.tasks.cookie_counts(rig.now);
     assert_eq!(counts.iter().map(|each| each.count).collect::<Vec<_>>(), [3, 1]);
     assert!(counts.iter().all(|each| each.succeeded));
 }
@@ -112,7 +112,7 @@ fn cookies_are_cleared_when_nobody_wishes_them() {
     rig.apply(&[("p1/a", TaskValue::NoCookie)]);
     let cookies = [1, 2, 3, 4].map(|pid| rig.tasks.cookie_of(pid));
     assert_eq!(cookies, [0, 0, 9, 0], "of what was claimed alone");
-    assert!(rig.stats.tasks.figures().is_empty() && rig.keeper.cookies.groups().is_empty());
+    assert!(rig.books.stats.tasks.figures().is_empty() && rig.keeper.cookies.groups().is_empty());
 }
 
 #[test]
@@ -138,14 +138,14 @@ fn a_refusal_is_told_once_and_tried_again() {
     rig.pass(20);
     let (state, _, detail) = rig.report("p/a/core_sched_cookie");
     assert!(state == TargetState::Refused && detail.unwrap().contains("EPERM"));
-    assert_eq!(rig.notices.len(), 1);
-    assert!(rig.stats.tasks.cookie_counts(rig.now).iter().all(|each| !each.succeeded));
+    assert_eq!(rig.books.notices.len(), 1);
+    assert!(rig.books.stats.tasks.cookie_counts(rig.now).iter().all(|each| !each.succeeded));
     rig.tasks.state().refuse = None;
     rig.pass(60);
     assert_eq!(rig.tasks.cookie_of(1), 101);
-    assert_eq!(rig.stats.tasks.cookie_counts(rig.now).len(), 2);
+    assert_eq!(rig.books.stats.tasks.cookie_counts(rig.now).len(), 2);
     rig.pass(400);
-    assert!(rig.stats.tasks.cookie_counts(rig.now).is_empty(), "old counts end");
+    assert!(rig.books.stats.tasks.cookie_counts(rig.now).is_empty(), "old counts end");
 }
 
 #[test]

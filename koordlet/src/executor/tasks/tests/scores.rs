@@ -11,7 +11,7 @@ fn every_process_holds_the_score_and_gets_its_own_back() {
     rig.tasks.change(2, |process| process.score = 300);
     rig.apply(&[("p/a", TaskValue::OomScoreAdj(-500))]);
     assert_eq!([1, 2].map(|pid| rig.tasks.score_of(pid)), [-500, -500]);
-    assert_eq!(rig.stats.tasks.figures()[&dir("p/a")].score, Some(-500));
+    assert_eq!(rig.books.stats.tasks.figures()[&dir("p/a")].score, Some(-500));
     // Children inherit, before and after a look.
     rig.tasks.fork(2, 3);
     rig.pass(40);
@@ -21,7 +21,7 @@ fn every_process_holds_the_score_and_gets_its_own_back() {
     assert_eq!([1, 2, 3, 4, 5].map(|pid| rig.tasks.score_of(pid)), [700; 5]);
     rig.apply(&[]);
     assert_eq!([1, 2, 3, 4, 5].map(|pid| rig.tasks.score_of(pid)), [0, 300, 300, 300, 0]);
-    assert!(rig.stats.tasks.figures().is_empty() && rig.keeper.next_deadline().is_none());
+    assert!(rig.books.stats.tasks.figures().is_empty() && rig.keeper.next_deadline().is_none());
 }
 
 #[test]
@@ -33,14 +33,14 @@ fn a_process_from_outside_is_found_and_a_foreign_value_is_told() {
     rig.tasks.change(2, |process| process.score = 999);
     rig.pass(40);
     assert_eq!(rig.tasks.score_of(2), 100);
-    assert!(rig.notices.is_empty(), "it is new, nobody wrote over ours");
+    assert!(rig.books.notices.is_empty(), "it is new, nobody wrote over ours");
     for _ in 0..3 {
         rig.tasks.change(1, |process| process.score = 5);
         rig.pass(30);
         assert_eq!(rig.tasks.score_of(1), 100);
     }
-    assert_eq!(rig.notices.len(), 2, "once a minute at most");
-    assert!(rig.notices.iter().all(|notice| notice.kind == NoticeKind::ForeignWrite));
+    assert_eq!(rig.books.notices.len(), 2, "once a minute at most");
+    assert!(rig.books.notices.iter().all(|notice| notice.kind == NoticeKind::ForeignWrite));
     rig.apply(&[]);
     assert_eq!([1, 2].map(|pid| rig.tasks.score_of(pid)), [0, 999]);
 }
@@ -98,8 +98,8 @@ fn a_refused_score_is_told_once_and_the_rest_holds() {
     let (state, value, detail) = rig.report("p/a/oom_score_adj");
     assert_eq!((state, value.as_deref()), (TargetState::Refused, Some("-100")));
     assert!(detail.unwrap().contains("EACCES"));
-    assert_eq!(rig.notices.len(), 1);
-    assert_eq!(rig.stats.tasks.figures()[&dir("p/a")].score, Some(-100), "one process holds it");
+    assert_eq!(rig.books.notices.len(), 1);
+    assert_eq!(rig.books.stats.tasks.figures()[&dir("p/a")].score, Some(-100), "one process holds it");
     rig.apply(&[("p/a", TaskValue::OomScoreAdj(10))]);
     assert_eq!([1, 2].map(|pid| rig.tasks.score_of(pid)), [10, 10]);
 }
