@@ -101,6 +101,18 @@ fn a_file_that_nobody_claimed_is_not_looked_at() {
     assert_eq!(rig.text().as_deref(), Some("theirs"));
 }
 
+/// An agent that was killed made it, and its policy is gone.
+#[test]
+fn a_file_from_before_goes_only_once_its_owner_has_had_its_say() {
+    let mut rig = Rig::new();
+    rig.apply(Some(text("one")));
+    rig.keeper = OwnFiles::new(rig.folder.path().join("terway/qos"));
+    rig.with(|keeper, books| keeper.apply(&Arc::new(Plan::default()), books));
+    assert_eq!(rig.text().as_deref(), Some("one"), "nobody said that it is withdrawn");
+    rig.apply(None);
+    assert_eq!((rig.text(), rig.books.ledger.len()), (None, 0));
+}
+
 #[test]
 fn a_restore_removes_what_we_made_and_a_dry_run_makes_nothing() {
     let mut rig = Rig::new();
